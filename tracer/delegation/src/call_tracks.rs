@@ -83,9 +83,9 @@ impl Refiner<'_> {
     /// One track, whose samples tell the call.
     fn by_sample(&mut self, mut track: Track, time: &mut CpuTime) {
         self.refine_samples(&mut track, time);
-        time.add_track(track, |time, points, _, slice| match slice.known_owner() {
-            Some(owner) => self.by_time(Segment { cpu: slice.cpu, span: slice.span, owner }, time),
-            None => time.slices.push(&slice, points),
+        time.add_track(track, |time, points, (_, run), span, ends| match ends.known_owner() {
+            Some(owner) => self.by_time(Segment { cpu: run.cpu, span, owner }, time),
+            None => time.slices.push(run.cpu, span, ends, points),
         });
     }
 
@@ -146,8 +146,8 @@ impl Refiner<'_> {
         let spans: Vec<Span> = runs.iter().map(|run| run.span).collect();
         let (thread, unseen, ends) = (track.thread, track.unseen, track.ends.clone());
         let of_call = Track { thread, runs, points, ends, unseen, near_ns };
-        time.add_track(of_call, |time, points, position, mut slice| {
-            for end in [&mut slice.left, &mut slice.right].into_iter().filter(|end| end.owner != NOBODY) {
+        time.add_track(of_call, |time, points, (position, run), span, mut ends| {
+            for end in [&mut ends.left, &mut ends.right].into_iter().filter(|end| end.owner != NOBODY) {
                 let base = match self.base_of.get(&end.owner) {
                     Some(&base) => base,
                     None if end.owner == track.unseen => nearest(track, spans[position]),
@@ -155,7 +155,7 @@ impl Refiner<'_> {
                 };
                 end.owner = self.refined_in(base, sets[position], time);
             }
-            time.slices.push(&slice, points);
+            time.slices.push(run.cpu, span, ends, points);
         });
     }
 

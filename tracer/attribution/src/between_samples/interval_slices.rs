@@ -4,9 +4,9 @@
 //! samples that it is cut from, which says the rest together with its interval, and what else power depends
 //! on only where it does. Leaves out what was done in it (`markov_bridge`).
 
-use crate::time::compact_slices::{CompactSlice, DomainSlices, Lookup};
+use crate::time::compact_slices::{DomainSlices, InterSampleSlice, Lookup};
 use crate::time::conditions::Conditions;
-use crate::time::inter_sample::{InterSampleSlice, NO_GAP, NO_TRACK, NOBODY, SamplePoint};
+use crate::time::inter_sample::{Ends, NO_GAP, NO_TRACK, NOBODY, SamplePoint};
 use crate::time::on_cpus::OnCpu as _;
 use crate::time::owners::OwnerId;
 use crate::timeline::{EnergyInterval, Span};
@@ -27,7 +27,7 @@ pub(crate) struct IntervalSlice {
     pub(crate) before_ns: u64,
     pub(crate) ns: u64,
     pub(crate) after_ns: u64,
-    /// The position among all points of the sample behind it in time (`InterSampleSlice::gap`).
+    /// The position among all points of the sample behind it in time (`Ends::gap`).
     pub(crate) gap: u32,
     /// Whether it stands the other way round: the sample behind it in time on the left.
     pub(crate) reversed: bool,
@@ -42,23 +42,23 @@ pub(crate) struct IntervalSlice {
 }
 
 impl IntervalSlice {
-    /// A slice between samples in an interval.
-    fn new(interval: usize, slice: &InterSampleSlice, common: Span) -> Self {
-        let before_ns = slice.left.ns + common.start.ns_since(slice.span.start);
-        let after_ns = slice.right.ns + slice.span.end.ns_since(common.end);
+    /// What a slice between samples has in common with an interval.
+    fn new(interval: usize, (span, ends): (Span, Ends), common: Span) -> Self {
+        let before_ns = ends.left.ns + common.start.ns_since(span.start);
+        let after_ns = ends.right.ns + span.end.ns_since(common.end);
         let slice = Self {
             interval: u32::try_from(interval).unwrap_or(u32::MAX),
-            track: slice.track,
+            track: ends.track,
             at: common.start.midpoint(common.end),
-            left: slice.left.owner,
-            right: slice.right.owner,
+            left: ends.left.owner,
+            right: ends.right.owner,
             before_ns,
             ns: common.ns(),
             after_ns,
-            gap: slice.gap,
+            gap: ends.gap,
             reversed: false,
-            slept_before_ns: slice.left.slept_ns,
-            slept_after_ns: slice.right.slept_ns,
+            slept_before_ns: ends.left.slept_ns,
+            slept_after_ns: ends.right.slept_ns,
             contention: 0.0,
             weight: 1.0,
         };
@@ -129,7 +129,7 @@ fn around(at: KtimeNs, ns: u64) -> Span {
 /// All slices of a domain in its intervals, by interval, track and time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IntervalSlices<'p> {
-    slices: &'p [CompactSlice],
+    slices: &'p [InterSampleSlice],
     lookup: Lookup<'p>,
     /// The intervals, and where the slices of each begin; behind them the number of all.
     spans: Vec<Span>,
@@ -246,7 +246,7 @@ impl<'p> IntervalSlices<'p> {
     }
 
     /// The position, slice and time of each of an interval.
-    fn times_in(&self, interval: usize) -> impl Iterator<Item = (usize, &'p CompactSlice, Span)> + '_ {
+    fn times_in(&self, interval: usize) -> impl Iterator<Item = (usize, &'p InterSampleSlice, Span)> + '_ {
         let range = self.starts.get(interval).zip(self.starts.get(interval + 1));
         let range = range.map_or(0..0, |(from, to)| *from..*to);
         range.filter_map(move |at| {
@@ -255,12 +255,12 @@ impl<'p> IntervalSlices<'p> {
         })
     }
 
-    fn slice(&self, interval: usize, at: usize, slice: &CompactSlice, common: Span) -> IntervalSlice {
+    fn slice(&self, interval: usize, at: usize, slice: &InterSampleSlice, common: Span) -> IntervalSlice {
         let of = |column: &[f64], usual| column.get(at).copied().unwrap_or(usual);
         IntervalSlice {
             contention: of(&self.contention, 0.0),
             weight: of(&self.weight, 1.0),
-            ..IntervalSlice::new(interval, &self.lookup.slice(slice), common)
+            ..IntervalSlice::new(interval, (slice.span(), self.lookup.ends(slice)), common)
         }
     }
 
@@ -282,7 +282,7 @@ impl<'p> IntervalSlices<'p> {
 
 impl IntervalChunk {
     /// Adds an interval, and what lies in it.
-    fn add(&mut self, here: &[(usize, Span)], all: &[CompactSlice], conditions: &Conditions) {
+    fn add(&mut self, here: &[(usize, Span)], all: &[InterSampleSlice], conditions: &Conditions) {
         self.counts.push(here.len());
         self.of_slice.extend(here.iter().map(|&(at, _)| u32::try_from(at).unwrap_or(u32::MAX)));
         if conditions.share_cores() {
@@ -297,12 +297,13 @@ impl IntervalChunk {
 /// Sorts what lies in an interval by track and time; `order` is room for it.
 fn in_order(
     here: &mut [(usize, Span)],
-    all: &[CompactSlice],
+    all: &[InterSampleSlice],
     lookup: Lookup<'_>,
     order: &mut Vec<(u32, KtimeNs, usize, Span)>,
 ) {
     order.clear();
-    let of = |&(at, span): &(usize, Span)| (lookup.track(&all[at]), span.start.midpoint(span.end), at, span);
+    let of =
+        |&(at, span): &(usize, Span)| (lookup.ends(&all[at]).track, span.start.midpoint(span.end), at, span);
     order.extend(here.iter().map(of));
     order.sort_unstable();
     here.iter_mut().zip(order).for_each(|(here, &mut (_, _, at, span))| *here = (at, span));
@@ -311,10 +312,10 @@ fn in_order(
 #[cfg(test)]
 mod tests {
     use super::{
-        Conditions, EnergyInterval, InterSampleSlice, IntervalSlice, IntervalSlices, KtimeNs, NO_GAP,
-        NO_TRACK, NOBODY, SamplePoint, Span,
+        Conditions, Ends, EnergyInterval, IntervalSlice, IntervalSlices, KtimeNs, NO_GAP, NO_TRACK, NOBODY,
+        SamplePoint, Span,
     };
-    use crate::tests::slices::domain_slices;
+    use crate::tests::slices::{certain_slices, domain_slices};
     use crate::tests::vectors::near;
     use crate::time::inter_sample::Neighbour;
     use crate::time::owners::Segment;
@@ -326,7 +327,7 @@ mod tests {
         /// Nobody's, at no time.
         pub(crate) fn nobodys() -> Self {
             let nothing = Span { start: KtimeNs::default(), end: KtimeNs::default() };
-            Self::new(0, &InterSampleSlice::certain(CpuId::new(0), nothing, 0), nothing)
+            Self::new(0, (nothing, Ends::certain(0)), nothing)
         }
     }
 
@@ -337,16 +338,15 @@ mod tests {
                 let forward = if slice.reversed { slice.turned() } else { *slice };
                 let end = |owner, ns, slept_ns| Neighbour { owner, ns, slept_ns };
                 let start = KtimeNs::from_ns(slice.at.as_ns().saturating_sub(slice.ns / 2));
-                InterSampleSlice {
-                    cpu: CpuId::new(0),
-                    span: Span { start, end: KtimeNs::from_ns(start.as_ns() + slice.ns) },
+                let ends = Ends {
                     track: slice.track,
                     left: end(forward.left, forward.before_ns, forward.slept_before_ns),
                     right: end(forward.right, forward.after_ns, forward.slept_after_ns),
                     gap: slice.gap,
-                }
+                };
+                (CpuId::new(0), Span { start, end: KtimeNs::from_ns(start.as_ns() + slice.ns) }, ends)
             };
-            let slices = domain_slices(&listed.iter().map(slice).collect::<Vec<_>>());
+            let slices = domain_slices(listed.iter().map(slice));
             let intervals = listed.last().map_or(0, |last| last.interval + 1);
             let always = Span { start: KtimeNs::default(), end: KtimeNs::from_ns(u64::MAX) };
             let until = |interval: u32| listed.partition_point(|slice| slice.interval < interval);
@@ -366,14 +366,6 @@ mod tests {
         pub(crate) fn under(slice: &IntervalSlice, shared: f64, clock: f64) -> Self {
             Self { shared: vec![shared], clock: vec![clock], ..Self::of_slices(&[*slice]) }
         }
-    }
-
-    fn found(
-        intervals: &[EnergyInterval],
-        slices: &[InterSampleSlice],
-        conditions: &Conditions,
-    ) -> Vec<IntervalSlice> {
-        IntervalSlices::new(intervals, &domain_slices(slices), conditions).iter().collect()
     }
 
     /// Samples of a track at 0, 10, 30 and 60 ms on the clock, after 0, 10, 20 and 30 ms of CPU time, and one
@@ -451,20 +443,18 @@ mod tests {
             energy: MicroJoules::ZERO,
         };
         let end = |owner, ns: u64| Neighbour { owner, ns: ns * 1_000_000, slept_ns: ns };
-        let slice = |cpu, from, to, left, right| InterSampleSlice {
-            cpu: CpuId::new(cpu),
-            span: Span { start: ms(from), end: ms(to) },
-            track: 3,
-            left,
-            right,
-            gap: 9,
+        let slice = |cpu, from, to, left, right| {
+            let span = Span { start: ms(from), end: ms(to) };
+            (CpuId::new(cpu), span, Ends { track: 3, left, right, gap: 9 })
         };
         let slices = [
             slice(0, 5, 45, end(1, 2), end(2, 4)),
             slice(1, 0, 10, end(NOBODY, 0), end(2, 6)),
             slice(1, 55, 75, end(1, 0), end(2, 0)),
         ];
-        let found = found(&[0_u64, 1, 2].map(interval), &slices, &Conditions::default());
+        let slices = domain_slices(slices.into_iter());
+        let found = IntervalSlices::new(&[0_u64, 1, 2].map(interval), &slices, &Conditions::default());
+        let found: Vec<IntervalSlice> = found.iter().collect();
         let of = |slice: &IntervalSlice| {
             let ms = [slice.before_ns, slice.ns, slice.after_ns].map(|ns| ns / 1_000_000);
             (slice.interval, slice.left, slice.right, ms, slice.at.as_ns() / 100_000)
@@ -499,10 +489,9 @@ mod tests {
             clocks: [(slow, clock(1_000)), (fast, clock(3_000))].into_iter().collect(),
             ..Recording::default()
         };
-        let slices = segments.map(|segment| InterSampleSlice::certain(segment.cpu, segment.span, 1));
         let interval = EnergyInterval { span: span(0, 20), energy: MicroJoules::ZERO };
         let conditions = Conditions::of(&recording, &segments);
-        let found = IntervalSlices::new(&[interval], &domain_slices(&slices), &conditions);
+        let found = IntervalSlices::new(&[interval], &certain_slices(&segments), &conditions);
         let of = found.iter().zip(found.clock.iter().zip(&found.shared));
         let of: Vec<_> = of.map(|(slice, (clock, shared))| (slice.ns / 1_000_000, *clock, *shared)).collect();
         // The fast one idled at its first reading: 1, 1 and 3 GHz are 5 / 3 on average.

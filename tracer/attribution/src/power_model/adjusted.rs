@@ -85,8 +85,8 @@ fn weight(settings: &Settings, here: &Circumstances) -> f64 {
 mod tests {
     use super::{Adjusted, Conditions, EnergyInterval, IntervalSlices, Settings};
     use crate::power_model::tests::toy::{at_ms, slice};
-    use crate::tests::slices::domain_slices;
-    use crate::time::inter_sample::InterSampleSlice;
+    use crate::tests::slices::certain_slices;
+    use crate::time::owners::Segment;
     use crate::timeline::Span;
     use energy_trace_model::ids::CpuId;
     use energy_trace_model::units::MicroJoules;
@@ -96,9 +96,8 @@ mod tests {
     fn intervals_are_moved() {
         let span = Span { start: at_ms(20.0), end: at_ms(40.0) };
         let interval = EnergyInterval { span, energy: MicroJoules::from_uj(5) };
-        let slices =
-            [InterSampleSlice::certain(CpuId::new(0), Span { start: at_ms(10.0), end: at_ms(39.25) }, 1)];
-        let slices = domain_slices(&slices);
+        let ran = Span { start: at_ms(10.0), end: at_ms(39.25) };
+        let slices = certain_slices(&[Segment { cpu: CpuId::new(0), span: ran, owner: 1 }]);
         let of = |delay_ns| {
             let settings = Settings { delay_ns, ..Settings::default() };
             Adjusted::new(&[interval], &slices, &Conditions::default(), settings)

@@ -228,21 +228,20 @@ mod tests {
         Powers, Settings, Span, Subject, alternatives, learn, some_of,
     };
     use crate::power_model::tests::toy::{Toy, at_ms, flat_tree, known, two_functions};
-    use crate::tests::slices::domain_slices;
+    use crate::tests::slices::certain_slices;
     use crate::tests::vectors::near;
-    use crate::time::inter_sample::InterSampleSlice;
     use crate::time::owners::Segment;
     use energy_trace_model::ids::CpuId;
 
     const WINDOWS: u64 = 200;
 
-    fn slice(owner: u32, from: f64, until: f64) -> InterSampleSlice {
-        InterSampleSlice::certain(CpuId::new(0), Span { start: at_ms(from), end: at_ms(until) }, owner)
+    fn slice(owner: u32, from: f64, until: f64) -> Segment {
+        Segment { cpu: CpuId::new(0), span: Span { start: at_ms(from), end: at_ms(until) }, owner }
     }
 
     /// Two functions of 40 and 8 W take turns for times that differ, and rest in between; they know nothing
     /// of windows.
-    fn slices() -> Vec<InterSampleSlice> {
+    fn slices() -> Vec<Segment> {
         let (mut at, mut slices) = (0.0, vec![]);
         for k in (0_u64..).take_while(|k| k * 12 < WINDOWS * 20) {
             let lengths = [(2 + k * 7 % 11) as f64, (1 + k * 5 % 7) as f64, (k * 3 % 5) as f64];
@@ -256,7 +255,7 @@ mod tests {
     }
 
     /// They run one after the other at the start of each window.
-    fn in_windows() -> Vec<InterSampleSlice> {
+    fn in_windows() -> Vec<Segment> {
         let of_window = |k: u64| {
             let (from, first, second) = (20.0 * k as f64, (2 + k * 7 % 11) as f64, (1 + k * 5 % 7) as f64);
             [slice(0, from, from + first), slice(1, from + first, from + first + second)]
@@ -265,40 +264,34 @@ mod tests {
     }
 
     /// The energy up to a moment (ms) as a counter shows it that is so late, and follows power with this lag.
-    fn shown(slices: &[InterSampleSlice], at: f64, late: f64, lag: f64) -> f64 {
-        let of = |slice: &InterSampleSlice| {
+    fn shown(slices: &[Segment], at: f64, late: f64, lag: f64) -> f64 {
+        let of = |slice: &Segment| {
             let (from, until) = (slice.span.start.as_ns() as f64 / 1e6, slice.span.end.as_ns() as f64 / 1e6);
             let so_far = |end: f64| {
                 let t = (at - late - end).max(0.0);
                 if lag > 0.0 { t - lag * (1.0 - (-t / lag).exp()) } else { t }
             };
-            [40.0, 8.0][slice.left.owner as usize] * (so_far(from) - so_far(until)) / 1e3
+            [40.0, 8.0][slice.owner as usize] * (so_far(from) - so_far(until)) / 1e3
         };
         slices.iter().map(of).sum()
     }
 
     /// What is learned of a domain whose windows of 20 ms have this energy, in which these ran; `functions`
     /// are how many.
-    fn learned(
-        slices: &[InterSampleSlice],
-        functions: usize,
-        uj: impl Fn(u64) -> i64,
-    ) -> (Settings, PowerModel) {
+    fn learned(slices: &[Segment], functions: usize, uj: impl Fn(u64) -> i64) -> (Settings, PowerModel) {
         let dynamic: Vec<MicroJoules> = (0..WINDOWS).map(|k| MicroJoules::from_uj(uj(k))).collect();
         let interval = |k: u64| EnergyInterval {
             span: Span { start: at_ms(20.0 * k as f64), end: at_ms(20.0 * (k + 1) as f64) },
             energy: dynamic[k as usize],
         };
         let intervals: Vec<EnergyInterval> = (0..WINDOWS).map(interval).collect();
-        let segment =
-            |slice: &InterSampleSlice| Segment { cpu: slice.cpu, span: slice.span, owner: slice.left.owner };
-        let mut segments: Vec<Segment> = slices.iter().map(segment).collect();
+        let mut segments = slices.to_vec();
         segments.sort_by_key(|segment| (segment.cpu, segment.span));
         let (tree, conditions) = (flat_tree(functions), Conditions::default());
         let subject = Subject {
             intervals: &intervals,
             segments: OfDomain::new(&segments, |_| true),
-            slices: domain_slices(slices),
+            slices: certain_slices(slices),
             points: &[],
             start: KtimeNs::default(),
             tree: &tree,
@@ -344,7 +337,7 @@ mod tests {
             let mut slices = in_windows();
             let other = |k: u64| {
                 let span = Span { start: at_ms(20.0 * k as f64), end: at_ms(20.0 * k as f64 + 20.0) };
-                InterSampleSlice::certain(CpuId::new(1), span, 2)
+                Segment { cpu: CpuId::new(1), span, owner: 2 }
             };
             slices.extend((0..WINDOWS).filter(|&k| busy(k)).map(other));
             learned(&slices, 3, |k| {

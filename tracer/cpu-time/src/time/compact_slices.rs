@@ -1,33 +1,33 @@
-//! How all slices between samples of a recording are stored, as small as they go: there are as many as samples.
+//! CPU time of tracks between two neighbouring samples, as small as it goes: there are as many slices as samples.
 //!
 //! Nearly all of them lie between two samples of a track and begin and end at these, or are certainly
-//! somebody's: then the samples, or the owner, say all that an `InterSampleSlice` holds. The few others, at
-//! the edges of slices on CPUs, are kept whole. Leaves out what slices mean (`inter_sample`).
+//! somebody's: then the samples, or the owner, say what they lie between. Of the few others, at the edges of
+//! slices on CPUs, that is kept. Leaves out what was probably done in them (`between_samples`).
 
-use super::inter_sample::{InterSampleSlice, NO_GAP, NO_TRACK, NOBODY, Neighbour, SamplePoint};
+use super::inter_sample::{Ends, NO_GAP, NOBODY, Neighbour, SamplePoint};
 use super::on_cpus::{OfDomain, OnCpu};
 use super::owners::Segment;
 use crate::timeline::Span;
 use energy_trace_model::ids::CpuId;
 
-/// How one is stored: its time, and where the rest of it is (what that is in the two highest bits, and a number
-/// below).
+/// Time of one track on one CPU between two neighbouring samples, and where these are: what `ends` means in
+/// the two highest bits, and a number below.
 #[derive(Clone, Copy, Debug)]
-pub struct CompactSlice {
+pub struct InterSampleSlice {
     span: Span,
     cpu: CpuId,
-    rest: u32,
+    ends: u32,
 }
 
 /// The number is that of the sample behind it.
 const BETWEEN: u32 = 0;
 /// It is the owner.
 const CERTAIN: u32 = 1 << 30;
-/// It is the slice's in the list of others.
+/// It is that of its ends in the list of others.
 const OTHER: u32 = 2 << 30;
 const NUMBER: u32 = CERTAIN - 1;
 
-impl OnCpu for CompactSlice {
+impl OnCpu for InterSampleSlice {
     fn cpu(&self) -> CpuId {
         self.cpu
     }
@@ -40,48 +40,47 @@ impl OnCpu for CompactSlice {
 /// All slices between samples.
 #[derive(Debug, Default)]
 pub struct InterSampleSlices {
-    compact: Vec<CompactSlice>,
-    /// Those that neither lie just between their samples nor are certain, whole.
-    others: Vec<InterSampleSlice>,
+    slices: Vec<InterSampleSlice>,
+    /// The ends of those that neither lie just between their samples nor are certain.
+    others: Vec<Ends>,
 }
 
 impl InterSampleSlices {
     /// Makes room for so many.
     pub fn reserve(&mut self, count: usize) {
-        self.compact.reserve_exact(count);
+        self.slices.reserve_exact(count);
     }
 
     /// Adds time whose owner is certain.
     pub fn push_certain(&mut self, segment: Segment) {
         let Segment { cpu, span, owner } = segment;
         match owner {
-            ..=NUMBER => self.compact.push(CompactSlice { span, cpu, rest: CERTAIN | owner }),
-            _ => self.push_other(InterSampleSlice::certain(cpu, span, owner)),
+            ..=NUMBER => self.slices.push(InterSampleSlice { span, cpu, ends: CERTAIN | owner }),
+            _ => self.push_other(cpu, span, Ends::certain(owner)),
         }
     }
 
-    /// Adds a slice; `points` are those that its gap counts in.
-    pub fn push(&mut self, slice: &InterSampleSlice, points: &[SamplePoint]) {
-        let InterSampleSlice { cpu, span, gap, .. } = *slice;
-        let certain = slice.known_owner().filter(|_| gap == NO_GAP && slice.left == slice.right);
+    /// Adds a slice; `points` are those that the gap between its ends counts in.
+    pub fn push(&mut self, cpu: CpuId, span: Span, ends: Ends, points: &[SamplePoint]) {
+        let certain = ends.known_owner().filter(|_| ends.gap == NO_GAP && ends.left == ends.right);
         if let Some(owner) = certain {
             self.push_certain(Segment { cpu, span, owner });
-        } else if gap <= NUMBER && between(points, gap) == Some((slice.track, slice.left, slice.right)) {
-            self.compact.push(CompactSlice { span, cpu, rest: BETWEEN | gap });
+        } else if ends.gap <= NUMBER && between(points, ends.gap) == Some(ends) {
+            self.slices.push(InterSampleSlice { span, cpu, ends: BETWEEN | ends.gap });
         } else {
-            self.push_other(*slice);
+            self.push_other(cpu, span, ends);
         }
     }
 
-    fn push_other(&mut self, slice: InterSampleSlice) {
+    fn push_other(&mut self, cpu: CpuId, span: Span, ends: Ends) {
         let number = u32::try_from(self.others.len()).unwrap_or(NUMBER).min(NUMBER);
-        self.compact.push(CompactSlice { span: slice.span, cpu: slice.cpu, rest: OTHER | number });
-        self.others.push(slice);
+        self.slices.push(InterSampleSlice { span, cpu, ends: OTHER | number });
+        self.others.push(ends);
     }
 
     /// Puts them in order of CPU and time.
     pub fn sort(&mut self) {
-        self.compact.sort_by_key(|slice| (slice.cpu, slice.span));
+        self.slices.sort_by_key(|slice| (slice.cpu, slice.span));
     }
 
     /// Those on some CPUs, where they are in order and do not overlap on a CPU; `points` are all.
@@ -91,22 +90,22 @@ impl InterSampleSlices {
         is_of: impl Fn(CpuId) -> bool,
     ) -> DomainSlices<'a> {
         let lookup = Lookup { others: &self.others, points };
-        DomainSlices { on_cpus: OfDomain::new(&self.compact, is_of), lookup }
+        DomainSlices { on_cpus: OfDomain::new(&self.slices, is_of), lookup }
     }
 }
 
-/// What lies just between two samples, by the position of the later one: track, and both ends.
-fn between(points: &[SamplePoint], behind: u32) -> Option<(u32, Neighbour, Neighbour)> {
-    let behind = behind as usize;
-    let (before, behind) = (points.get(behind.checked_sub(1)?)?, points.get(behind)?);
+/// The ends of what lies just between two samples, by the position of the later one.
+fn between(points: &[SamplePoint], gap: u32) -> Option<Ends> {
+    let (before, behind) = (points.get((gap as usize).checked_sub(1)?)?, points.get(gap as usize)?);
     let end = |point: &SamplePoint| Neighbour { owner: point.owner, ns: 0, slept_ns: 0 };
-    (before.track == behind.track).then(|| (behind.track, end(before), end(behind)))
+    let ends = Ends { track: behind.track, left: end(before), right: end(behind), gap };
+    (before.track == behind.track).then_some(ends)
 }
 
-/// Where compact slices have the rest of what they are.
+/// Where slices have their ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lookup<'a> {
-    others: &'a [InterSampleSlice],
+    others: &'a [Ends],
     points: &'a [SamplePoint],
 }
 
@@ -114,28 +113,15 @@ impl Lookup<'_> {
     /// For no slice.
     pub const NOTHING: Self = Self { others: &[], points: &[] };
 
-    /// A whole slice.
-    pub fn slice(&self, &CompactSlice { span, cpu, rest }: &CompactSlice) -> InterSampleSlice {
-        let number = rest & NUMBER;
-        let nobodys = InterSampleSlice::certain(cpu, span, NOBODY);
-        match rest & !NUMBER {
-            BETWEEN => between(self.points, number).map_or(nobodys, |(track, left, right)| {
-                InterSampleSlice { cpu, span, track, left, right, gap: number }
-            }),
-            CERTAIN => InterSampleSlice::certain(cpu, span, number),
-            _ => self.others.get(number as usize).copied().unwrap_or(nobodys),
-        }
-    }
-
-    /// The track of a slice.
-    pub fn track(&self, compact: &CompactSlice) -> u32 {
-        let number = (compact.rest & NUMBER) as usize;
-        let track = match compact.rest & !NUMBER {
-            BETWEEN => self.points.get(number).map(|point| point.track),
-            CERTAIN => None,
-            _ => self.others.get(number).map(|other| other.track),
+    /// The ends of a slice.
+    pub fn ends(&self, slice: &InterSampleSlice) -> Ends {
+        let number = slice.ends & NUMBER;
+        let ends = match slice.ends & !NUMBER {
+            BETWEEN => between(self.points, number),
+            CERTAIN => Some(Ends::certain(number)),
+            _ => self.others.get(number as usize).copied(),
         };
-        track.unwrap_or(NO_TRACK)
+        ends.unwrap_or(Ends::certain(NOBODY))
     }
 }
 
@@ -143,47 +129,44 @@ impl Lookup<'_> {
 #[derive(Debug)]
 pub struct DomainSlices<'a> {
     /// Those on its CPUs.
-    pub on_cpus: OfDomain<'a, CompactSlice>,
+    pub on_cpus: OfDomain<'a, InterSampleSlice>,
     /// Where what they leave out is found.
     pub lookup: Lookup<'a>,
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{CpuId, InterSampleSlice, InterSampleSlices, NOBODY, Neighbour, SamplePoint, Segment, Span};
+    use super::{CpuId, Ends, InterSampleSlices, NOBODY, Neighbour, OnCpu as _, SamplePoint, Segment, Span};
     use energy_trace_model::clock::KtimeNs;
 
-    /// Whatever a slice is, it comes back as it was; those just between two samples of a track, and certain
-    /// ones, take no more than their place.
+    /// Whatever a slice lies between, it comes back as it was; of those just between two samples of a track,
+    /// and of certain ones, nothing is kept.
     #[test]
-    fn slices_come_back() {
+    fn ends_come_back() {
         let point = |track, owner| SamplePoint { track, at: KtimeNs::default(), cpu_ns: 0, owner };
         let points = [point(0, 4), point(0, 5), point(1, 6), point(1, 7)];
-        let span = Span { start: KtimeNs::from_ns(3), end: KtimeNs::from_ns(9) };
+        let (cpu, span) = (CpuId::new(2), Span { start: KtimeNs::from_ns(3), end: KtimeNs::from_ns(9) });
         let end = |owner, ns| Neighbour { owner, ns, slept_ns: 0 };
-        let slice =
-            |track, left, right, gap| InterSampleSlice { cpu: CpuId::new(2), span, track, left, right, gap };
-        let small = [slice(0, end(4, 0), end(5, 0), 1), slice(1, end(6, 0), end(7, 0), 3)];
+        let ends = |track, left, right, gap| Ends { track, left, right, gap };
+        let small = [ends(0, end(4, 0), end(5, 0), 1), ends(1, end(6, 0), end(7, 0), 3)];
         let others = [
-            slice(0, end(4, 1), end(5, 0), 1),
-            slice(0, end(NOBODY, 0), end(4, 2), 0),
-            slice(1, end(5, 0), end(6, 0), 2),
-            slice(1, end(7, 0), end(NOBODY, 0), 4),
-            slice(0, end(4, 0), end(9, 0), 1),
-            InterSampleSlice::certain(CpuId::new(2), span, u32::MAX - 1),
+            ends(0, end(4, 1), end(5, 0), 1),
+            ends(0, end(NOBODY, 0), end(4, 2), 0),
+            ends(1, end(5, 0), end(6, 0), 2),
+            ends(1, end(7, 0), end(NOBODY, 0), 4),
+            ends(0, end(4, 0), end(9, 0), 1),
+            Ends::certain(u32::MAX - 1),
         ];
         let mut slices = InterSampleSlices::default();
-        small.iter().chain(&others).for_each(|slice| slices.push(slice, &points));
+        small.iter().chain(&others).for_each(|ends| slices.push(cpu, span, *ends, &points));
         slices.push_certain(Segment { cpu: CpuId::new(1), span, owner: 8 });
-        assert_eq!(slices.others.len(), others.len());
+        assert_eq!(slices.others, others);
         slices.sort();
         let domain = slices.of_domain(&points, |_| true);
-        let back: Vec<InterSampleSlice> =
-            domain.on_cpus.iter().map(|compact| domain.lookup.slice(compact)).collect();
-        let certain = InterSampleSlice::certain(CpuId::new(1), span, 8);
-        let expected: Vec<InterSampleSlice> = [certain].into_iter().chain(small).chain(others).collect();
+        let places: Vec<_> = domain.on_cpus.iter().map(|slice| (slice.cpu(), slice.span())).collect();
+        assert_eq!((places[0], &places[1..]), ((CpuId::new(1), span), &[(cpu, span); 8][..]));
+        let back: Vec<Ends> = domain.on_cpus.iter().map(|slice| domain.lookup.ends(slice)).collect();
+        let expected: Vec<Ends> = [Ends::certain(8)].into_iter().chain(small).chain(others).collect();
         assert_eq!(back, expected);
-        let tracks: Vec<u32> = domain.on_cpus.iter().map(|compact| domain.lookup.track(compact)).collect();
-        assert_eq!(tracks, expected.iter().map(|slice| slice.track).collect::<Vec<_>>());
     }
 }

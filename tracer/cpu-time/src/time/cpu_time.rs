@@ -4,9 +4,10 @@
 //! done between samples.
 
 use super::compact_slices::InterSampleSlices;
-use super::inter_sample::{InterSampleSlice, NO_GAP, SamplePoint};
+use super::inter_sample::{Ends, NO_GAP, SamplePoint, TrackRun};
 use super::owners::{OwnerTime, Segment};
 use super::tracks::Track;
+use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::CpuId;
 use std::ops::Range;
@@ -27,18 +28,18 @@ pub struct CpuTime {
 }
 
 impl CpuTime {
-    /// Adds a track's samples, and gives its slices to `add`, each with all samples and the position of its
-    /// run.
+    /// Adds a track's samples, and gives its slices to `add`, each with all samples, and its run with its
+    /// position.
     pub fn add_track(
         &mut self,
         mut track: Track,
-        mut add: impl FnMut(&mut Self, &[SamplePoint], usize, InterSampleSlice),
+        mut add: impl FnMut(&mut Self, &[SamplePoint], (usize, &TrackRun), Span, Ends),
     ) {
         let here = self.add_points(&mut track.points);
         let points = std::mem::take(&mut self.points);
         for (position, run) in track.runs.iter().enumerate() {
-            track.slices_of(run, &points[here.clone()], |slice| {
-                add(self, &points, position, counted_from(here.start, slice));
+            track.slices_of(run, &points[here.clone()], |span, ends| {
+                add(self, &points, (position, run), span, counted_from(here.start, ends));
             });
         }
         self.points = points;
@@ -64,18 +65,16 @@ impl CpuTime {
         let Self { points, slices, .. } = self;
         for (_, _, number, position) in runs {
             let (track, here) = &tracks[number];
-            track.slices_of(&track.runs[position], &points[here.clone()], |slice| {
-                slices.push(&counted_from(here.start, slice), points);
+            let run = &track.runs[position];
+            track.slices_of(run, &points[here.clone()], |span, ends| {
+                slices.push(run.cpu, span, counted_from(here.start, ends), points);
             });
         }
     }
 }
 
-/// A slice whose gap counts from the first of all samples.
-fn counted_from(first: usize, slice: InterSampleSlice) -> InterSampleSlice {
+/// The same, their gap counted from the first of all samples.
+fn counted_from(first: usize, ends: Ends) -> Ends {
     let first = u32::try_from(first).unwrap_or(NO_GAP);
-    InterSampleSlice {
-        gap: if slice.gap == NO_GAP { NO_GAP } else { slice.gap.saturating_add(first) },
-        ..slice
-    }
+    Ends { gap: if ends.gap == NO_GAP { NO_GAP } else { ends.gap.saturating_add(first) }, ..ends }
 }

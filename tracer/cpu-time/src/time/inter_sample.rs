@@ -1,4 +1,4 @@
-//! CPU time of one track between two neighbouring samples.
+//! The samples on a track's CPU time, and between which of them a slice of it lies (`compact_slices`).
 //!
 //! Leaves out what was probably done in it (`between_samples`).
 
@@ -40,13 +40,9 @@ pub struct Neighbour {
     pub slept_ns: u64,
 }
 
-/// Time of one track on one CPU between two neighbouring samples.
+/// What a slice lies between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InterSampleSlice {
-    /// Where.
-    pub cpu: CpuId,
-    /// When.
-    pub span: Span,
+pub struct Ends {
     /// The number of its track.
     pub track: u32,
     /// The sample before.
@@ -58,11 +54,11 @@ pub struct InterSampleSlice {
     pub gap: u32,
 }
 
-impl InterSampleSlice {
-    /// Time whose owner is certain.
-    pub const fn certain(cpu: CpuId, span: Span, owner: OwnerId) -> Self {
+impl Ends {
+    /// Those of time whose owner is certain.
+    pub const fn certain(owner: OwnerId) -> Self {
         let end = Neighbour { owner, ns: 0, slept_ns: 0 };
-        Self { cpu, span, track: NO_TRACK, left: end, right: end, gap: NO_GAP }
+        Self { track: NO_TRACK, left: end, right: end, gap: NO_GAP }
     }
 
     /// The owner, where it is certain.

@@ -6,9 +6,7 @@
 //! for another. Leaves out what a track was probably doing between its samples (`markov_bridge`).
 
 use crate::numerics::search::partition_near;
-use crate::time::inter_sample::{
-    InterSampleSlice, NO_GAP, NO_TRACK, NOBODY, Neighbour, SamplePoint, TrackRun,
-};
+use crate::time::inter_sample::{Ends, NO_GAP, NOBODY, Neighbour, SamplePoint, TrackRun};
 use crate::time::owners::OwnerId;
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
@@ -50,14 +48,9 @@ pub struct SleepStart {
 const LEAVING_NS: u64 = 100_000;
 
 impl Track {
-    /// The slices of a run between samples, in time order; gaps count from the first of `points`, which are
-    /// all of the track's.
-    pub(super) fn slices_of(
-        &self,
-        run: &TrackRun,
-        points: &[SamplePoint],
-        mut add: impl FnMut(InterSampleSlice),
-    ) {
+    /// The slices of a run between samples, in time order: when, and between which; gaps count from the first
+    /// of `points`, which are all of the track's.
+    pub(super) fn slices_of(&self, run: &TrackRun, points: &[SamplePoint], mut add: impl FnMut(Span, Ends)) {
         let end_ns = run.cpu_ns.saturating_add(run.span.ns());
         let first = points.partition_point(|point| point.cpu_ns < run.cpu_ns);
         let after = partition_near(points, first, |point| point.cpu_ns < end_ns);
@@ -70,13 +63,7 @@ impl Track {
             let to = right.map_or(end_ns, |point| point.cpu_ns).min(end_ns);
             if from < to {
                 let gap = u32::try_from(number).unwrap_or(NO_GAP);
-                let add = |slice: InterSampleSlice| {
-                    add(InterSampleSlice {
-                        gap: if slice.track == NO_TRACK { NO_GAP } else { gap },
-                        ..slice
-                    });
-                };
-                self.slices_between(run, (from, to), (left, right), add);
+                self.slices_between(run, (from, to), (left, right, gap), &mut add);
             }
             (from, left) = (to, right);
         }
@@ -87,13 +74,13 @@ impl Track {
         &self,
         run: &TrackRun,
         (from, to): (u64, u64),
-        (left, right): (Option<&SamplePoint>, Option<&SamplePoint>),
-        mut add: impl FnMut(InterSampleSlice),
+        (left, right, gap): (Option<&SamplePoint>, Option<&SamplePoint>, u32),
+        add: &mut impl FnMut(Span, Ends),
     ) {
         let moment = |cpu_ns: u64| KtimeNs::from_ns(run.span.start.as_ns() + (cpu_ns - run.cpu_ns));
         let span = Span { start: moment(from), end: moment(to) };
         let Some(any) = left.or(right) else {
-            return add(InterSampleSlice::certain(run.cpu, span, self.unseen));
+            return add(span, Ends::certain(self.unseen));
         };
         let nobody = Neighbour { owner: NOBODY, ns: 0, slept_ns: 0 };
         let end = |owner, ns: u64, apart: u64| Neighbour { owner, ns, slept_ns: apart.saturating_sub(ns) };
@@ -103,17 +90,17 @@ impl Track {
         let right = right.map_or(nobody, |point| {
             end(point.owner, point.cpu_ns.saturating_sub(to), point.at.ns_since(span.end))
         });
-        let slice = InterSampleSlice { cpu: run.cpu, span, track: any.track, left, right, gap: NO_GAP };
+        let ends = Ends { track: any.track, left, right, gap };
         let Some(ending) = self.ending_of(run).filter(|_| span.end == run.span.end) else {
-            return add(slice);
+            return add(span, ends);
         };
         let known = Neighbour { owner: ending.owner, ..nobody };
         let since = ending.since.max(span.start);
         if since > span.start {
-            add(InterSampleSlice { span: Span { end: since, ..span }, right: known, ..slice });
+            add(Span { end: since, ..span }, Ends { right: known, ..ends });
         }
         if since < span.end {
-            add(InterSampleSlice { span: Span { start: since, ..span }, left: known, right: known, ..slice });
+            add(Span { start: since, ..span }, Ends { left: known, right: known, ..ends });
         }
     }
 
@@ -147,7 +134,7 @@ mod tests {
             near_ns: 500,
         };
         let mut ends = vec![];
-        track.slices_of(&run, &track.points, |slice| ends.push((slice.span.ns(), slice.left, slice.right)));
+        track.slices_of(&run, &track.points, |span, of| ends.push((span.ns(), of.left, of.right)));
         ends
     }
 
