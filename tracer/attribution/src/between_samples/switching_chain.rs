@@ -138,6 +138,8 @@ struct TrackChain {
     stretch_ns: u64,
     first: usize,
     count: usize,
+    /// How many columns the tracks before it have.
+    first_column: usize,
 }
 
 /// The chains of all tracks.
@@ -405,7 +407,7 @@ impl Chains {
         let tracks: Vec<EveryNth<'_>> = (0..count).map(of_track).collect();
         let fitted =
             map(&tracks, 20 * points.len(), |track| Samples::new(start, *track, &column).likeliest(left_out));
-        let mut chains = Self { left_out, start, tracks: vec![], mixes: vec![] };
+        let (mut chains, mut columns) = (Self { left_out, start, tracks: vec![], mixes: vec![] }, 0);
         for (track, (fitted, mixes)) in tracks.into_iter().zip(fitted) {
             #[expect(clippy::cast_precision_loss, reason = "a count")]
             chains.tracks.push(TrackChain {
@@ -414,7 +416,9 @@ impl Chains {
                 stretch_ns: fitted.stretch_ns,
                 first: chains.mixes.len(),
                 count: mixes.len(),
+                first_column: columns,
             });
+            columns += mixes.first().map_or(0, Vec::len);
             chains.mixes.extend(mixes);
         }
         chains
@@ -452,6 +456,15 @@ impl Chains {
     /// The columns of a track: those of each of its mixes.
     pub(crate) fn columns_of(&self, track: usize) -> &[(u32, f64)] {
         self.mix(self.tracks.get(track).filter(|track| track.count > 0).map(|track| track.first))
+    }
+
+    /// How many columns the tracks before one have together; of no track, all.
+    pub(crate) fn first_column(&self, track: u32) -> usize {
+        let all = || {
+            let last = self.tracks.len().checked_sub(1)?;
+            Some(self.tracks.get(last)?.first_column + self.columns_of(last).len())
+        };
+        self.tracks.get(track as usize).map(|track| track.first_column).or_else(all).unwrap_or(0)
     }
 
     /// How many samples a track has.

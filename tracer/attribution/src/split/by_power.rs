@@ -15,7 +15,7 @@
 use super::interval::{Expected, Interval};
 use crate::between_samples::expected_time::{ColumnWeights, Times};
 use crate::between_samples::interval_slices::{IntervalSlice, IntervalSlices};
-use crate::between_samples::switching_chain::{Chains, place};
+use crate::between_samples::switching_chain::place;
 use crate::numerics::parallel::map;
 use crate::power_model::columns::OwnerColumns;
 use crate::power_model::learn::Model;
@@ -47,33 +47,6 @@ pub(crate) struct PowerSplit {
     pub(crate) variance: Vec<f64>,
 }
 
-/// Who may receive energy of an interval, by number: first the owners, then the columns of each track's
-/// mixes.
-struct Recipients {
-    owners: usize,
-    /// Where the columns of each track begin, and behind them the number of all.
-    tracks: Vec<usize>,
-}
-
-impl Recipients {
-    fn new(owners: usize, chains: &Chains) -> Self {
-        let mut tracks = vec![owners];
-        for track in 0..chains.len() {
-            tracks.push(tracks[track] + chains.columns_of(track).len());
-        }
-        Self { owners, tracks }
-    }
-
-    fn count(&self) -> usize {
-        self.tracks.last().copied().unwrap_or(self.owners)
-    }
-
-    /// Where the columns of a track begin.
-    fn of_track(&self, track: u32) -> usize {
-        self.tracks.get(track as usize).copied().unwrap_or_else(|| self.count())
-    }
-}
-
 /// The power from before a slice, where power lags: its watts, and which part of the power on average over
 /// the slice is still that.
 #[derive(Clone, Copy, Debug, Default)]
@@ -82,7 +55,7 @@ struct EarlierPower {
     part: f64,
 }
 
-/// What intervals gave, by recipient.
+/// What intervals gave, by recipient: first the owners, then the columns of each track's mixes.
 pub(super) struct Sums {
     pub(super) energy: Vec<MicroJoules>,
     pub(super) variance: Vec<f64>,
@@ -154,7 +127,6 @@ const AT_ONCE: usize = 1_024;
 /// What is the same for all intervals.
 struct Pass<'a> {
     splitter: &'a Splitter<'a>,
-    recipients: Recipients,
     /// Power of each call path on average, and mean and mean square of that of each mix.
     average: Vec<f64>,
     of_mixes: Vec<(f64, f64)>,
@@ -192,18 +164,16 @@ impl Splitter<'_> {
             pass.chunk(first..end, dynamic, &slices, &plain)
         };
         let sums = map(&firsts, 5 * self.points.len() + 50 * dynamic.len(), chunk);
-        let nothing = || Sums::new(pass.recipients.count());
+        let nothing = || Sums::new(pass.recipients());
         pass.finish(sums.into_iter().reduce(Sums::add).unwrap_or_else(nothing))
     }
 
     fn pass(&self) -> Pass<'_> {
         let average = self.model.design.on_average(&self.model.fit.watts);
         let of_mixes = self.model.chains.moments(&average);
-        let recipients = Recipients::new(self.owners.len(), &self.model.chains);
         let columns = self.model.columns.of_owners(self.tree);
         Pass {
             splitter: self,
-            recipients,
             average,
             of_mixes,
             edges: self.edges(),
@@ -239,6 +209,16 @@ impl Splitter<'_> {
 }
 
 impl Pass<'_> {
+    /// The first recipient of a track's mixes.
+    fn first_of(&self, track: u32) -> usize {
+        self.splitter.owners.len() + self.splitter.model.chains.first_column(track)
+    }
+
+    /// How many recipients there are.
+    fn recipients(&self) -> usize {
+        self.first_of(NO_TRACK)
+    }
+
     /// Splits some intervals.
     fn chunk<'p>(
         &self,
@@ -247,10 +227,10 @@ impl Pass<'_> {
         slices: &impl Fn(Range<usize>) -> IntervalSlices<'p>,
         plain: &impl Fn(usize) -> (Vec<u32>, Vec<u64>),
     ) -> Sums {
-        let count = self.recipients.count();
+        let count = self.recipients();
         let mut sums = Sums::new(count);
         let mut interval = Interval::new(count);
-        let mut ends = TrackOwners::new(self.recipients.owners);
+        let mut ends = TrackOwners::new(self.splitter.owners.len());
         let together = if self.splitter.model.columns.by_pairs().is_some() { TOGETHER } else { 1 };
         let mut whole = MicroJoules::ZERO;
         for first in intervals.clone().step_by(AT_ONCE) {
@@ -301,7 +281,7 @@ impl Pass<'_> {
             }
         }
         for ((track, mix), of) in std::mem::take(&mut interval.mixes) {
-            let first = self.recipients.of_track(track);
+            let first = self.first_of(track);
             for (recipient, &(column, pi)) in (first..).zip(model.chains.mix(Some(mix))) {
                 let w = self.average.get(column as usize).copied().unwrap_or(0.0);
                 let (alone, contended) = (self.splitter.watts(column, 0.0), self.splitter.watts(column, 1.0));
@@ -368,7 +348,7 @@ impl Pass<'_> {
                 [one, other] => one.or(other).into_iter().for_each(|owner| interval.add(owner, of(p), 1.0)),
             }
             if let Some(place) = place.filter(|_| drawn > 0.0) {
-                interval.add(self.recipients.of_track(slice.track) + place, of(drawn), -1.0);
+                interval.add(self.first_of(slice.track) + place, of(drawn), -1.0);
             }
         }
     }
@@ -378,14 +358,14 @@ impl Pass<'_> {
     fn finish(&self, mut sums: Sums) -> PowerSplit {
         self.doubt_mixes(&mut sums);
         let owners_of = self.owners_by_track(&sums.ends);
-        let owners = self.recipients.owners;
+        let owners = self.splitter.owners.len();
         let mut of_owner = sums.energy;
         let (mixed, mut variance) = (of_owner.split_off(owners), sums.variance);
         let of_mixed = variance.split_off(owners);
         let mut shares = Shares { of_owner, residual: sums.residual, negative: sums.negative };
         for track in 0..self.splitter.model.chains.len() {
             let number = u32::try_from(track).unwrap_or(NO_TRACK);
-            let first = self.recipients.of_track(number) - owners;
+            let first = self.first_of(number) - owners;
             for (recipient, &(column, _)) in (first..).zip(self.splitter.model.chains.columns_of(track)) {
                 // Where no stack of that column is in the track, its first owner keeps the sum exact.
                 let of_track = || owners_of.range((number, 0)..(number.saturating_add(1), 0)).next();
@@ -423,7 +403,7 @@ impl Pass<'_> {
     fn doubt_mixes(&self, sums: &mut Sums) {
         let chains = &self.splitter.model.chains;
         for track in 0..chains.len() {
-            let first = self.recipients.of_track(u32::try_from(track).unwrap_or(NO_TRACK));
+            let first = self.first_of(u32::try_from(track).unwrap_or(NO_TRACK));
             let columns = chains.columns_of(track);
             let all: f64 = sums.mixed[first..first + columns.len()].iter().sum();
             if all <= 0.0 {
@@ -443,7 +423,7 @@ impl Pass<'_> {
         let mut add = |track, owner| {
             owners_of.entry((track, self.columns.of(owner))).or_default().insert(owner);
         };
-        let mut track_of = vec![NO_TRACK; self.recipients.owners];
+        let mut track_of = vec![NO_TRACK; self.splitter.owners.len()];
         for point in self.splitter.points {
             if let Some(track) = track_of.get_mut(point.owner as usize).filter(|track| **track != point.track)
             {

@@ -230,9 +230,9 @@ fn mixes_draw_their_part() {
     let splitter =
         Splitter { model: &model, tree: &toy.tree, owners: &owners, points: &points, subset: &subset };
     let pass = splitter.pass();
-    let mut sums = super::Sums::new(pass.recipients.count());
+    let mut sums = super::Sums::new(pass.recipients());
     sums.power.insert(0, 50.0);
-    let mut interval = Interval::new(pass.recipients.count());
+    let mut interval = Interval::new(pass.recipients());
     let drift = 1.5;
     pass.expect(drift, [slice, slice].into_iter(), &mut interval, &mut sums);
     let weights = ColumnWeights::of(&slice, Times::Chain(&model.chains), &|owner| owner);
@@ -312,7 +312,7 @@ fn mixes_are_handed_out() {
     let pass = splitter.pass();
     let finish = |points: &[SamplePoint], ends: &[(u32, u32)], column: usize| {
         let splitter = Splitter { points, ..splitter };
-        let mut sums = super::Sums::new(pass.recipients.count());
+        let mut sums = super::Sums::new(pass.recipients());
         sums.energy[2 + column] = MicroJoules::from_uj(1_000);
         sums.ends = ends.iter().copied().collect();
         let shares = splitter.pass().finish(sums).shares;
@@ -341,7 +341,7 @@ fn mixes_are_in_doubt() {
         subset: &TrainingSubset::default(),
     };
     let pass = splitter.pass();
-    let mut sums = super::Sums::new(pass.recipients.count());
+    let mut sums = super::Sums::new(pass.recipients());
     sums.mixed = vec![0.0, 0.0, 3.0, 1.0];
     pass.doubt_mixes(&mut sums);
     let of = |column: usize| sums.variance[2 + column];
