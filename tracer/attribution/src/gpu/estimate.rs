@@ -14,9 +14,10 @@ use super::meter::{Meter, Step, Window};
 use super::misfit::misfit;
 use super::queue_replay::Apart;
 use super::sensor_blind_spot::SensorBlindSpot;
-use super::split::{Costs, Split, Splitter, Total};
+use super::split::{Costs, Splitter, Total};
 use super::uncertainty::{Certain, Uncertainty, uncertainty};
 use crate::ledger::result::{DomainResult, SplitBasis};
+use crate::split::by_time::Shares;
 use crate::time::owners::OTHER;
 use energy_trace_model::profile::UnattributedReason;
 use energy_trace_model::profile::diagnostics::{GpuMisfit, GpuSplit, MeterFit, SplitBy};
@@ -86,7 +87,7 @@ impl Estimate {
             sure.add(&unseen);
             sure.add(&self.unobserved(&costs, &shown));
         }
-        let Split { of_owner, residual, negative, unobserved } = predicted.unwrap_or(counted);
+        let Shares { of_owner, residual, negative, unobserved } = predicted.unwrap_or(counted);
         sure.add(&self.idle_unknown(&of_owner));
         let prior = Costs(vec![(0.0, self.prior.clone())]);
         let mut by_prior = self.split((&prior, None), &shown, owners, Total::Counted).of_owner;
@@ -177,7 +178,7 @@ impl Estimate {
 
     /// Whether that the meter does not look explains what the counter is off by; if not, there is something
     /// else, and the counter's word counts.
-    fn explains(&self, unseen: &[f64], split: &Split) -> bool {
+    fn explains(&self, unseen: &[f64], split: &Shares) -> bool {
         let mut joules = vec![0.0; self.columns.len()];
         for (owner, &column) in self.columns_of(split.of_owner.len()).iter().enumerate() {
             joules[column] += split.of_owner[owner].as_joules();
@@ -196,7 +197,7 @@ impl Estimate {
         shown: &[TimeRange],
         owners: usize,
         total: Total,
-    ) -> Split {
+    ) -> Shares {
         let partial = self.meter.duty < 1.0 || self.meter.mean > 0.0;
         let block = self.block();
         Splitter { batches: &self.batches, costs, shown, block, partial, noise, total }
@@ -273,7 +274,7 @@ mod tests {
     use super::super::features::Cell;
     use super::{
         BLOCK_SECONDS, Batches, Costs, Estimate, FEWEST_WINDOWS, Features, Fit, MEANS, Meter, MicroJoules,
-        Problem, Split, SplitBy, TimeRange, Window,
+        Problem, Shares, SplitBy, TimeRange, Window,
     };
     use crate::tests::vectors::near;
 
@@ -395,7 +396,7 @@ mod tests {
         of.steps = vec![super::Step { time: stretch(0.0, 10.0), ticks: 1 }];
         let joules = |joules: f64| MicroJoules::from_uj((joules * 1e6) as i64);
         let explains = |unobserved: f64| {
-            let split = Split {
+            let split = Shares {
                 of_owner: vec![MicroJoules::ZERO, joules(10.0), joules(20.0)],
                 residual: MicroJoules::ZERO,
                 negative: MicroJoules::ZERO,

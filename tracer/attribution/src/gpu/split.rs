@@ -9,22 +9,10 @@
 
 use super::batches::{Batches, TimeRange};
 use super::constants::{DEVIATIONS, EXCESS, LONG_INTERVAL, NEAR_LAUNCHES};
+use crate::split::by_time::Shares;
 use crate::time::owners::OTHER;
 use energy_trace_model::units::MicroJoules;
 use std::collections::BTreeMap;
-
-/// What the energy above idle of all intervals was split into.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Split {
-    /// By owner; `OTHER` has what other processes took.
-    pub(super) of_owner: Vec<MicroJoules>,
-    /// Energy of intervals without launches that is mere noise.
-    pub(super) residual: MicroJoules,
-    /// Negative energy that went to owners.
-    pub(super) negative: MicroJoules,
-    /// What the counter shows beyond what was predicted.
-    pub(super) unobserved: MicroJoules,
-}
 
 /// What is shared out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,8 +70,8 @@ pub(super) struct Splitter<'a> {
 
 impl Splitter<'_> {
     /// Splits the energy above idle of each interval among this many owners.
-    pub(super) fn split(&self, dynamic: &[MicroJoules], owners: usize) -> Split {
-        let mut split = Split { of_owner: vec![MicroJoules::ZERO; owners], ..Split::default() };
+    pub(super) fn split(&self, dynamic: &[MicroJoules], owners: usize) -> Shares {
+        let mut split = Shares::nothing(owners);
         let (mut shared, mut of_block, mut seconds) = (MicroJoules::ZERO, Weights::default(), 0.0);
         for (&energy, &shown) in dynamic.iter().zip(self.shown) {
             let weights = self.weights(shown);
@@ -108,7 +96,7 @@ impl Splitter<'_> {
         split
     }
 
-    fn share(&self, split: &mut Split, energy: MicroJoules, weights: &Weights) {
+    fn share(&self, split: &mut Shares, energy: MicroJoules, weights: &Weights) {
         let ours = if self.total == Total::Predicted { from_joules(weights.joules) } else { energy };
         split.unobserved += energy - ours;
         split.share(ours, weights);
@@ -160,7 +148,7 @@ fn weight(part: f64) -> u64 {
     (part * (1_u64 << 36) as f64) as u64
 }
 
-impl Split {
+impl Shares {
     fn give(&mut self, owner: u32, energy: MicroJoules) {
         match self.of_owner.get_mut(owner as usize) {
             Some(sum) => *sum += energy,

@@ -57,12 +57,10 @@ struct EarlierPower {
 
 /// What intervals gave, by recipient: first the owners, then the columns of each track's mixes.
 pub(super) struct Sums {
-    pub(super) energy: Vec<MicroJoules>,
+    pub(super) shares: Shares,
     pub(super) variance: Vec<f64>,
     /// Seconds that each track's mix stood for each column.
     pub(super) mixed: Vec<f64>,
-    pub(super) residual: MicroJoules,
-    pub(super) negative: MicroJoules,
     /// Power of each track at the end of its last slice, where power lags.
     pub(super) power: BTreeMap<u32, f64>,
     /// Owners beside slices, with the track.
@@ -72,11 +70,9 @@ pub(super) struct Sums {
 impl Sums {
     fn new(recipients: usize) -> Self {
         Self {
-            energy: vec![MicroJoules::ZERO; recipients],
+            shares: Shares::nothing(recipients),
             variance: vec![0.0; recipients],
             mixed: vec![0.0; recipients],
-            residual: MicroJoules::ZERO,
-            negative: MicroJoules::ZERO,
             power: BTreeMap::new(),
             ends: BTreeSet::new(),
         }
@@ -84,11 +80,9 @@ impl Sums {
 
     /// Takes in those of later intervals.
     fn add(mut self, later: Self) -> Self {
-        self.energy.iter_mut().zip(later.energy).for_each(|(sum, energy)| *sum += energy);
+        self.shares.add(later.shares);
         self.variance.iter_mut().zip(later.variance).for_each(|(sum, variance)| *sum += variance);
         self.mixed.iter_mut().zip(later.mixed).for_each(|(sum, seconds)| *sum += seconds);
-        self.residual += later.residual;
-        self.negative += later.negative;
         self.ends.extend(later.ends);
         self
     }
@@ -172,14 +166,7 @@ impl Splitter<'_> {
         let average = self.model.design.on_average(&self.model.fit.watts);
         let of_mixes = self.model.chains.moments(&average);
         let columns = self.model.columns.of_owners(self.tree);
-        Pass {
-            splitter: self,
-            average,
-            of_mixes,
-            edges: self.edges(),
-            drifts: self.drifts(),
-            columns,
-        }
+        Pass { splitter: self, average, of_mixes, edges: self.edges(), drifts: self.drifts(), columns }
     }
 
     /// By how much more than its average all power was in each interval; nobody followed it where nothing was
@@ -359,10 +346,8 @@ impl Pass<'_> {
         self.doubt_mixes(&mut sums);
         let owners_of = self.owners_by_track(&sums.ends);
         let owners = self.splitter.owners.len();
-        let mut of_owner = sums.energy;
-        let (mixed, mut variance) = (of_owner.split_off(owners), sums.variance);
-        let of_mixed = variance.split_off(owners);
-        let mut shares = Shares { of_owner, residual: sums.residual, negative: sums.negative };
+        let (mut shares, mut variance) = (sums.shares, sums.variance);
+        let (mixed, of_mixed) = (shares.of_owner.split_off(owners), variance.split_off(owners));
         for track in 0..self.splitter.model.chains.len() {
             let number = u32::try_from(track).unwrap_or(NO_TRACK);
             let first = self.first_of(number) - owners;

@@ -31,7 +31,7 @@ pub(crate) fn idle_of(power: MicroWatts, intervals: &[EnergyInterval]) -> Vec<Mi
     intervals.iter().map(&mut next).collect()
 }
 
-/// What a domain's dynamic energy was split into.
+/// What a domain's energy above idle was split into.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shares {
     /// Energy of each owner, by its number; as long as the list of owners.
@@ -40,6 +40,23 @@ pub(crate) struct Shares {
     pub(crate) residual: MicroJoules,
     /// Negative energy that went to owners: the idle baseline was above the counter while they ran.
     pub(crate) negative: MicroJoules,
+    /// What a GPU's counter shows beyond what launches are known to take.
+    pub(crate) unobserved: MicroJoules,
+}
+
+impl Shares {
+    /// Nothing, of so many owners.
+    pub(crate) fn nothing(owners: usize) -> Self {
+        Self { of_owner: vec![MicroJoules::ZERO; owners], ..Self::default() }
+    }
+
+    /// Takes in those of later intervals.
+    pub(crate) fn add(&mut self, later: Self) {
+        self.of_owner.iter_mut().zip(later.of_owner).for_each(|(sum, energy)| *sum += energy);
+        self.residual += later.residual;
+        self.negative += later.negative;
+        self.unobserved += later.unobserved;
+    }
 }
 
 /// The split of a domain's energy by time, and the time that it went by.
@@ -77,17 +94,13 @@ impl ByTime {
     }
 
     fn nothing(owners: usize) -> Self {
-        let shares = Shares { of_owner: vec![MicroJoules::ZERO; owners], ..Shares::default() };
-        Self { shares, ns: vec![0; owners] }
+        Self { shares: Shares::nothing(owners), ns: vec![0; owners] }
     }
 
     /// Takes in those of later intervals.
     fn add(mut self, later: Self) -> Self {
-        let energies = self.shares.of_owner.iter_mut().zip(later.shares.of_owner);
-        energies.for_each(|(sum, energy)| *sum += energy);
+        self.shares.add(later.shares);
         self.ns.iter_mut().zip(later.ns).for_each(|(sum, ns)| *sum = sum.saturating_add(ns));
-        self.shares.residual += later.shares.residual;
-        self.shares.negative += later.shares.negative;
         self
     }
 

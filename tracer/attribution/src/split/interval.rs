@@ -95,16 +95,16 @@ impl Interval {
             let parts = whole.split(&weights);
             who.into_iter()
                 .zip(parts.iter().flatten())
-                .for_each(|(o, part)| sums.energy[o as usize] += *part);
+                .for_each(|(o, part)| sums.shares.of_owner[o as usize] += *part);
             if parts.is_some() {
                 self.add_variances(sums);
             }
             parts.is_some()
         };
         if !is_split {
-            sums.residual += whole;
+            sums.shares.residual += whole;
         } else if whole < MicroJoules::ZERO {
-            sums.negative += whole;
+            sums.shares.negative += whole;
         }
         for recipient in self.there.drain(..) {
             self.expected[recipient] = Expected::default();
@@ -132,13 +132,13 @@ impl Interval {
             let part = expected.joules.max(0.0) / joules;
             let energy = MicroJoules::from_uj(rounded(whole * part * 1e6));
             left -= energy;
-            sums.energy[recipient] += energy;
+            sums.shares.of_owner[recipient] += energy;
             sums.variance[recipient] += expected.variance(part, all) + edge * part;
             if largest.is_none_or(|(most, _): (f64, usize)| part >= most) {
                 largest = Some((part, recipient));
             }
         }
-        largest.into_iter().for_each(|(_, recipient)| sums.energy[recipient] += left);
+        largest.into_iter().for_each(|(_, recipient)| sums.shares.of_owner[recipient] += left);
     }
 
     /// Where nobody is expected to have drawn anything.

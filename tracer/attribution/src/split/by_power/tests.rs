@@ -285,7 +285,7 @@ fn holders_are_merged() {
     let shares = |interval: &mut Interval, uj: i64| {
         let mut sums = super::Sums::new(70);
         interval.give_out(MicroJoules::from_uj(uj), 0.0, &mut sums, || (vec![], vec![]));
-        let energies = sums.energy.iter().enumerate();
+        let energies = sums.shares.of_owner.iter().enumerate();
         let energies = energies.filter(|(_, energy)| **energy != MicroJoules::ZERO);
         energies.map(|(recipient, energy)| (recipient, energy.as_uj())).collect::<Vec<_>>()
     };
@@ -313,7 +313,7 @@ fn mixes_are_handed_out() {
     let finish = |points: &[SamplePoint], ends: &[(u32, u32)], column: usize| {
         let splitter = Splitter { points, ..splitter };
         let mut sums = super::Sums::new(pass.recipients());
-        sums.energy[2 + column] = MicroJoules::from_uj(1_000);
+        sums.shares.of_owner[2 + column] = MicroJoules::from_uj(1_000);
         sums.ends = ends.iter().copied().collect();
         let shares = splitter.pass().finish(sums).shares;
         (uj(&shares.of_owner), shares.residual.as_uj())
@@ -321,8 +321,7 @@ fn mixes_are_handed_out() {
     assert_eq!(finish(&points, &[], 1), (vec![0, 1_000], 0));
     assert_eq!(finish(&[], &[(0, 0)], 1), (vec![1_000, 0], 0));
     assert_eq!(finish(&[], &[], 0), (vec![0, 0], 1_000));
-    let (mut shares, mut variance) =
-        (super::Shares { of_owner: vec![MicroJoules::ZERO; 2], ..super::Shares::default() }, vec![0.0; 2]);
+    let (mut shares, mut variance) = (super::Shares::nothing(2), vec![0.0; 2]);
     pass.give_mixed((MicroJoules::from_uj(1_000), 8.0), &[0, 1], &mut shares, &mut variance);
     assert_eq!((uj(&shares.of_owner), variance), (vec![250, 750], vec![2.0, 6.0]));
 }
