@@ -20,18 +20,12 @@ pub struct Cost {
     pub samples: u64,
 }
 
-impl From<&ProfileRow> for Cost {
-    fn from(row: &ProfileRow) -> Self {
-        Self { energy: row.energy, by_time: row.by_time, time_ns: row.time_ns, samples: row.samples }
-    }
-}
-
-impl AddAssign for Cost {
-    fn add_assign(&mut self, other: Self) {
-        self.energy += other.energy;
-        self.by_time += other.by_time;
-        self.time_ns = self.time_ns.saturating_add(other.time_ns);
-        self.samples = self.samples.saturating_add(other.samples);
+impl AddAssign<&ProfileRow> for Cost {
+    fn add_assign(&mut self, row: &ProfileRow) {
+        self.energy += row.energy;
+        self.by_time += row.by_time;
+        self.time_ns = self.time_ns.saturating_add(row.time_ns);
+        self.samples = self.samples.saturating_add(row.samples);
     }
 }
 
@@ -55,15 +49,14 @@ pub fn fold<K: Copy + Ord>(
     for (number, row) in profile.rows.iter().enumerate() {
         path.clear();
         labels(row, &mut path);
-        let cost = Cost::from(row);
         if let Some(&innermost) = path.last() {
-            groups.entry(innermost).or_default().0.own += cost;
+            groups.entry(innermost).or_default().0.own += row;
         }
         path.sort_unstable();
         path.dedup();
         for &group in &path {
             let (spent, rows) = groups.entry(group).or_default();
-            spent.total += cost;
+            spent.total += row;
             rows.push(number);
         }
     }

@@ -14,7 +14,7 @@
 use super::fold::{Cost, Spent, fold};
 use super::functions::{FunctionTable, is_start};
 use super::rates::{Intervals, rates};
-use super::rows::Row;
+use super::row::Row;
 use super::run;
 use super::table_cells::ELSEWHERE;
 use super::uncertainty::Uncertainties;
@@ -138,7 +138,7 @@ impl Cut {
 pub(crate) fn within(profile: &Profile, over: &OverTime, spans: Vec<Span>) -> Phase {
     let part = over.within_stretches(profile.clone(), &spans);
     let mut all = Cost::default();
-    part.rows.iter().for_each(|row| all += Cost::from(row));
+    part.rows.iter().for_each(|row| all += row);
     let Cost { energy, by_time, time_ns, samples } = all;
     Phase { stretches: spans, energy, by_time, time_ns, samples, told_by: Vec::new(), units: None }
 }
