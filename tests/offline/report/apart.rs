@@ -5,7 +5,7 @@ use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
 use energy_trace_names::native_frames::NativeFrames;
 use energy_trace_report::budgets::{Budget, check};
-use energy_trace_report::diff::{Change, Comparison, DiffOptions, Work, compare};
+use energy_trace_report::diff::{Change, Comparison, DiffOptions, Divisor, compare};
 use energy_trace_report::flamegraph::{self, FlameOptions};
 use energy_trace_report::folded::{self, FoldedOptions, Per};
 use energy_trace_report::summary::{self, SummaryOptions};
@@ -23,7 +23,7 @@ const CALLED: [&str; 7] = [
 const OPTIONS: DiffOptions<'_> = DiffOptions {
     files: [&[]; 2],
     commands: [&[]; 2],
-    work: Work::Counts([1.0; 2]),
+    work: Divisor::Counts([1.0; 2]),
     by: By::Function,
     native_frames: NativeFrames::Libraries,
     rows: 9,

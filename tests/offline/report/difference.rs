@@ -7,7 +7,7 @@ use energy_trace_attribution::attribute;
 use energy_trace_model::profile::{Options, Profile};
 use energy_trace_names::native_frames::NativeFrames;
 use energy_trace_report::By;
-use energy_trace_report::diff::{Change, DiffOptions, Work, compare};
+use energy_trace_report::diff::{Change, DiffOptions, Divisor, compare};
 use energy_trace_scenarios::cpu::recording;
 use energy_trace_scenarios::cpu::scenarios;
 use energy_trace_tests::random::Random;
@@ -37,7 +37,7 @@ fn changed(name: &str, pair: u64, heat: f64) -> Vec<String> {
     let options = DiffOptions {
         files: [&[]; 2],
         commands: [&[]; 2],
-        work: Work::Counts([1.0; 2]),
+        work: Divisor::Counts([1.0; 2]),
         by: By::Function,
         native_frames: NativeFrames::Libraries,
         rows: 0,

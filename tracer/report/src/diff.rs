@@ -46,7 +46,7 @@ const MANY: f64 = 200.0;
 
 /// What joules are divided by.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Work<'a> {
+pub enum Divisor<'a> {
     /// Work that was done in a run of each side.
     Counts([f64; 2]),
     /// Calls of this name that each run made, as `record --count` counted them.
@@ -55,7 +55,7 @@ pub enum Work<'a> {
     Units(&'a str),
 }
 
-impl Work<'_> {
+impl Divisor<'_> {
     /// What a run did, and whether it may have done more.
     #[expect(clippy::cast_precision_loss, reason = "a divisor")]
     fn of(self, profile: &Profile, side: usize) -> Result<(f64, bool), NotCounted> {
@@ -103,7 +103,7 @@ pub struct DiffOptions<'a> {
     /// What each run ran, with the arguments that its profile may lack; empty where nobody knows.
     pub commands: [&'a [Vec<String>]; 2],
     /// What joules are divided by.
-    pub work: Work<'a>,
+    pub work: Divisor<'a>,
     /// What is compared: `function`, `python`, `api`, `call` or `line`.
     pub by: By,
     /// Which frames of native code count, by function.
@@ -478,7 +478,7 @@ pub(crate) fn worst_quality(side: &[Profile]) -> Option<Quality> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::{By, Change, DiffOptions, NativeFrames, Profile, Work, compare};
+    use super::{By, Change, DiffOptions, Divisor, NativeFrames, Profile, compare};
     use crate::tests::recording_builder::RecordingBuilder;
     use crate::tests::training_runs::{estimated_training, measured_training};
     use energy_trace_model::profile::over_time::PartOfRun;
@@ -489,7 +489,7 @@ pub(crate) mod tests {
     pub(crate) const OPTIONS: DiffOptions<'_> = DiffOptions {
         files: [&[]; 2],
         commands: [&[]; 2],
-        work: Work::Counts([1.0; 2]),
+        work: Divisor::Counts([1.0; 2]),
         by: By::Function,
         native_frames: NativeFrames::Libraries,
         rows: 3,
@@ -579,7 +579,7 @@ pub(crate) mod tests {
     #[test]
     fn work() {
         let run = [measured_training()];
-        let twice = DiffOptions { work: Work::Counts([1.0, 2.0]), ..OPTIONS };
+        let twice = DiffOptions { work: Divisor::Counts([1.0, 2.0]), ..OPTIONS };
         let whole = &changes([&run, &run], &twice)[0];
         assert!((whole.sides[1].joules * 2.0 - whole.sides[0].joules).abs() < 1e-9);
     }
@@ -597,7 +597,7 @@ pub(crate) mod tests {
                 ..measured_training()
             };
             let runs = [run(), run()];
-            let options = DiffOptions { work: Work::Units("step"), ..OPTIONS };
+            let options = DiffOptions { work: Divisor::Units("step"), ..OPTIONS };
             changes([&runs, &runs], &options)[0].by_chance
         };
         assert_eq!(by_chance(0), None);
@@ -690,7 +690,7 @@ pub(crate) mod tests {
             profile
         };
         let name = energy_trace_names::frame_name(&measured_training().frames[frame]);
-        let per = DiffOptions { work: Work::Calls(&name), ..OPTIONS };
+        let per = DiffOptions { work: Divisor::Calls(&name), ..OPTIONS };
         let (before, after) = ([counted(10)], [counted(20)]);
         let [a, b] = changes([&before, &after], &per)[0].sides.map(|side| side.joules);
         assert!(a > 0.0 && (a - 2.0 * b).abs() < 1e-9, "{a} {b}");

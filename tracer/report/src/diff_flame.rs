@@ -128,7 +128,7 @@ fn subtitle(compared: &Comparison<'_>, stacks: &BTreeMap<String, Stack>) -> Stri
 mod tests {
     use super::{Stack, line, write};
     use crate::By;
-    use crate::diff::{DiffOptions, Work, compare};
+    use crate::diff::{DiffOptions, Divisor, compare};
     use crate::tests::training_runs::measured_training;
     use energy_trace_model::profile::Profile;
     use energy_trace_model::recording::record::DomainClass;
@@ -138,7 +138,7 @@ mod tests {
     const OPTIONS: DiffOptions<'_> = DiffOptions {
         files: [&[]; 2],
         commands: [&[]; 2],
-        work: Work::Counts([1.0; 2]),
+        work: Divisor::Counts([1.0; 2]),
         by: By::Function,
         native_frames: NativeFrames::Libraries,
         rows: 5,

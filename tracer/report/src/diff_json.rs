@@ -2,7 +2,7 @@
 //!
 //! Leaves out what counts as a change (`diff.rs`).
 
-use super::diff::{Change, Comparison, DiffOptions, Work, worst_quality};
+use super::diff::{Change, Comparison, DiffOptions, Divisor, worst_quality};
 use super::diff_doubts::{changed, cut, is_any_same, is_one_command};
 use super::meters::meters;
 use super::run;
@@ -96,8 +96,8 @@ pub fn write(out: &mut dyn Write, compared: &Comparison<'_>, options: &DiffOptio
     let document = Document {
         schema: "energy-trace/diff/2.0",
         per: match options.work {
-            Work::Calls(name) | Work::Units(name) => Some(name),
-            Work::Counts(_) => None,
+            Divisor::Calls(name) | Divisor::Units(name) => Some(name),
+            Divisor::Counts(_) => None,
         },
         by: options.by.name(),
         same_recording: is_any_same(compared.sides),
@@ -123,7 +123,7 @@ fn side<'a>(compared: &'a Comparison<'_>, options: &DiffOptions<'a>, at: usize) 
 mod tests {
     use super::write;
     use crate::By;
-    use crate::diff::{DiffOptions, Work, compare};
+    use crate::diff::{DiffOptions, Divisor, compare};
     use crate::tests::training_runs::measured_training;
     use energy_trace_names::native_frames::NativeFrames;
 
@@ -133,7 +133,7 @@ mod tests {
         let options = DiffOptions {
             files: [&[]; 2],
             commands: [&[]; 2],
-            work: Work::Counts([1.0, 2.0]),
+            work: Divisor::Counts([1.0, 2.0]),
             by: By::Function,
             native_frames: NativeFrames::Libraries,
             rows: 5,

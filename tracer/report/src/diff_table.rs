@@ -2,7 +2,7 @@
 //!
 //! Leaves out what counts as a change (`diff.rs`).
 
-use super::diff::{Change, Comparison, DiffOptions, Work, crumb, worst_quality};
+use super::diff::{Change, Comparison, DiffOptions, Divisor, crumb, worst_quality};
 use super::diff_doubts::{doubts, is_any_cut, is_any_same, is_unknown};
 use super::meters::unlike;
 use super::rows::{mark, notes};
@@ -113,9 +113,9 @@ fn heading(compared: &Comparison<'_>, options: &DiffOptions<'_>) -> Vec<String> 
     let is_bound = compared.at_most.contains(&true);
     let bound = if is_bound { " (≤: not all were counted; chance leaves that out)" } else { "" };
     match options.work {
-        Work::Counts(_) => {}
-        Work::Calls(name) => lines.push(format!("joules per call of {name}, of all that ran{bound}")),
-        Work::Units(name) => lines.push(format!("joules per {name}{bound}")),
+        Divisor::Counts(_) => {}
+        Divisor::Calls(name) => lines.push(format!("joules per call of {name}, of all that ran{bound}")),
+        Divisor::Units(name) => lines.push(format!("joules per {name}{bound}")),
     }
     lines
 }
@@ -191,7 +191,7 @@ fn found(real: &[&Change], rest: &[&Change], by: By) -> String {
 }
 
 /// What single runs say, and the commands that would make it certain.
-fn of_single_runs(compared: &Comparison<'_>, work: Work<'_>) -> (String, [Vec<String>; 2]) {
+fn of_single_runs(compared: &Comparison<'_>, work: Divisor<'_>) -> (String, [Vec<String>; 2]) {
     let by = match compared.changes.first() {
         Some(whole) if whole.sides[0].joules > 0.0 => format!(" by {}", relative(whole)),
         _ => String::new(),
@@ -202,17 +202,17 @@ fn of_single_runs(compared: &Comparison<'_>, work: Work<'_>) -> (String, [Vec<St
     };
     let command = compared.sides[0].first().map_or(&[][..], |profile| &profile.run.header.command);
     let (option, counted) = match work {
-        Work::Counts(_) => (None, ""),
-        Work::Calls(_) => (None, "with the same --count, "),
-        Work::Units(name) => {
+        Divisor::Counts(_) => (None, ""),
+        Divisor::Calls(_) => (None, "with the same --count, "),
+        Divisor::Units(name) => {
             unit(compared.sides[0], name).map_or((None, "with the same --work, "), |unit| (Some(unit), ""))
         }
     };
     let again = match work {
-        Work::Counts([1.0, 1.0]) => None,
-        Work::Counts([a, b]) => Some(format!("--per-count {a},{b}")),
-        Work::Calls(name) => Some(format!("--per {}", typed(name))),
-        Work::Units(name) => Some(format!("--per-work {}", typed(name))),
+        Divisor::Counts([1.0, 1.0]) => None,
+        Divisor::Counts([a, b]) => Some(format!("--per-count {a},{b}")),
+        Divisor::Calls(name) => Some(format!("--per {}", typed(name))),
+        Divisor::Units(name) => Some(format!("--per-work {}", typed(name))),
     };
     let each = ["for i in 1 2 3 4 5; do", "sudo energy-trace", "-o a$i.data"].map(str::to_owned);
     let command = format!("{}; done", words(command));
@@ -279,7 +279,7 @@ struct Scale {
 }
 
 impl Scale {
-    fn of(rows: &[&Change], work: Work<'_>) -> Self {
+    fn of(rows: &[&Change], work: Divisor<'_>) -> Self {
         let sides = rows.iter().flat_map(|change| change.sides.iter().map(|side| side.joules));
         let largest = sides.fold(0.0, f64::max);
         let (unit, joules, most) = match largest {
@@ -295,7 +295,7 @@ impl Scale {
         let needed =
             if surest.is_finite() { 2 - digits(surest / joules) } else { 3 - digits(largest / joules) };
         let decimals = match work {
-            Work::Counts([1.0, 1.0]) => most,
+            Divisor::Counts([1.0, 1.0]) => most,
             _ => usize::try_from(needed).unwrap_or(0).min(most),
         };
         Self { unit, joules, decimals }
@@ -388,7 +388,7 @@ pub(crate) mod tests {
     use super::{Change, mark_of, named, words, write};
     use crate::By;
     use crate::diff::tests::OPTIONS;
-    use crate::diff::{DiffOptions, Side, Work, compare};
+    use crate::diff::{DiffOptions, Divisor, Side, compare};
     use crate::diff_json;
     use crate::tests::recording_builder::RecordingBuilder;
     use crate::tests::training_runs::measured_training;
@@ -574,7 +574,7 @@ pub(crate) mod tests {
             [Profile { per_work: Some(per), ..measured_training() }]
         };
         let (before, after) = (run(true), run(false));
-        let options = DiffOptions { work: Work::Units("step"), ..OPTIONS };
+        let options = DiffOptions { work: Divisor::Units("step"), ..OPTIONS };
         let compared = compare([&before, &after], &options).unwrap();
         let (mut table, mut json) = (Vec::new(), Vec::new());
         write(&mut table, &compared, &options).unwrap();
@@ -597,7 +597,7 @@ pub(crate) mod tests {
             run.work[0].series.counter.source = WorkSource::Stdout(source.to_owned());
             let per = PerWork { name: "step".into(), units: WorkUnits::whole(10), ..PerWork::default() };
             let run = [Profile { per_work: Some(per), ..run }];
-            let options = DiffOptions { work: Work::Units("step"), ..OPTIONS };
+            let options = DiffOptions { work: Divisor::Units("step"), ..OPTIONS };
             let (mut later, mut out) = (run.clone(), Vec::new());
             later[0].run.header.anchor.unix_ns += 1;
             write(&mut out, &compare([&run, &later], &options).unwrap(), &options).unwrap();
@@ -619,7 +619,7 @@ pub(crate) mod tests {
             let per = PerWork { name: "tok en".into(), units: WorkUnits::whole(units), ..PerWork::default() };
             let of = |run: Profile| vec![Profile { per_work: Some(per.clone()), ..run }; runs];
             let (before, after) = (of(measured_training()), of(hotter()));
-            let options = DiffOptions { work: Work::Units("tok en"), ..OPTIONS };
+            let options = DiffOptions { work: Divisor::Units("tok en"), ..OPTIONS };
             let mut out = Vec::new();
             write(&mut out, &compare([&before, &after], &options).unwrap(), &options).unwrap();
             String::from_utf8(out).unwrap()

@@ -32,8 +32,8 @@ pub(super) struct DiffArgs {
     pub vs: Vec<PathBuf>,
 
     /// Divide joules by the work of a run: one number, or one for before and one for after
-    #[arg(long, value_name = "N[,M]", value_parser = parse_work, default_value = "1")]
-    pub per_count: Work,
+    #[arg(long, value_name = "N[,M]", value_parser = parse_per_count, default_value = "1")]
+    pub per_count: PerCount,
 
     /// Joules of a call of this name, as `record --count` counted them: torch.autograd.backward
     #[arg(long, value_name = "CALL", conflicts_with = "per_count")]
@@ -87,13 +87,13 @@ pub(super) enum Format {
 
 /// Work of a run, before and after.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Work([f64; 2]);
+pub(super) struct PerCount([f64; 2]);
 
-fn parse_work(text: &str) -> Result<Work, String> {
+fn parse_per_count(text: &str) -> Result<PerCount, String> {
     let (before, after) = text.split_once(',').unwrap_or((text, text));
     let count =
         |text: &str| text.trim().parse::<f64>().ok().filter(|count| count.is_finite() && *count > 0.0);
-    let work = count(before).zip(count(after)).map(|(before, after)| Work([before, after]));
+    let work = count(before).zip(count(after)).map(|(before, after)| PerCount([before, after]));
     work.ok_or_else(|| "expected a number above zero, or two: 1000 or 1000,1200".into())
 }
 
@@ -127,9 +127,9 @@ pub(super) fn run(args: &DiffArgs, common: &Common) -> Result<ExitCode, Failure>
     refuse_repeated(&files, [&before, &after])?;
     let stdout = std::io::stdout();
     let work = match (args.per.as_deref(), args.per_work.as_deref()) {
-        (Some(call), _) => diff::Work::Calls(call),
-        (None, Some(name)) => diff::Work::Units(name),
-        (None, None) => diff::Work::Counts(args.per_count.0),
+        (Some(call), _) => diff::Divisor::Calls(call),
+        (None, Some(name)) => diff::Divisor::Units(name),
+        (None, None) => diff::Divisor::Counts(args.per_count.0),
     };
     let usual = || match args.native_frames {
         Some(_) => By::Function,
@@ -189,15 +189,15 @@ fn not_drawn(error: &ReportError, path: &Path) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::{Work, parse_work};
+    use super::{PerCount, parse_per_count};
 
     /// One count is of both sides; nothing, zero and words are none.
     #[test]
     fn work() {
-        assert_eq!(parse_work("4"), Ok(Work([4.0, 4.0])));
-        assert_eq!(parse_work("4, 8.5"), Ok(Work([4.0, 8.5])));
+        assert_eq!(parse_per_count("4"), Ok(PerCount([4.0, 4.0])));
+        assert_eq!(parse_per_count("4, 8.5"), Ok(PerCount([4.0, 8.5])));
         for wrong in ["", "0", "-1", "nan", "1,0", "1,2,3", "x"] {
-            assert!(parse_work(wrong).is_err(), "{wrong}");
+            assert!(parse_per_count(wrong).is_err(), "{wrong}");
         }
     }
 }

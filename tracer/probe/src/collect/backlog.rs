@@ -22,7 +22,7 @@ const MOST_BYTES: usize = 32 << 20;
 const FEW_BYTES: usize = MOST_BYTES / 8;
 
 /// Events of one look, in order of time.
-pub(super) struct Batch {
+pub(super) struct EventBatch {
     /// When they were taken from the ring buffers.
     pub(super) at: KtimeNs,
     bytes: Vec<u8>,
@@ -30,7 +30,7 @@ pub(super) struct Batch {
     of: HashMap<Owner, usize>,
 }
 
-impl Batch {
+impl EventBatch {
     fn push(&mut self, owner: Option<Owner>, event: &[u8]) {
         self.bytes.extend_from_slice(event);
         self.ends.push(self.bytes.len());
@@ -60,12 +60,12 @@ struct UnderWay {
 }
 
 impl UnderWay {
-    fn add(&mut self, batch: &Batch) {
+    fn add(&mut self, batch: &EventBatch) {
         self.bytes += batch.len();
         batch.of.iter().for_each(|(&owner, bytes)| *self.of.entry(owner).or_default() += bytes);
     }
 
-    fn remove(&mut self, batch: &Batch) {
+    fn remove(&mut self, batch: &EventBatch) {
         self.bytes = self.bytes.saturating_sub(batch.len());
         for (owner, bytes) in &batch.of {
             self.of.entry(*owner).and_modify(|own| *own = own.saturating_sub(*bytes));
@@ -92,7 +92,7 @@ impl Refused {
 
 /// The end of the thread that empties the ring buffers.
 pub(super) struct BatchSender {
-    to: Sender<Batch>,
+    to: Sender<EventBatch>,
     shared: Arc<Mutex<UnderWay>>,
     /// As it was when a batch was begun, and with what is in it.
     under_way: UnderWay,
@@ -102,7 +102,7 @@ pub(super) struct BatchSender {
 
 /// The other end.
 pub(super) struct BatchReceiver {
-    from: Receiver<Batch>,
+    from: Receiver<EventBatch>,
     shared: Arc<Mutex<UnderWay>>,
 }
 
@@ -119,16 +119,16 @@ fn lock(shared: &Mutex<UnderWay>) -> MutexGuard<'_, UnderWay> {
 }
 
 impl BatchSender {
-    pub(super) fn begin(&mut self, at: KtimeNs) -> Batch {
+    pub(super) fn begin(&mut self, at: KtimeNs) -> EventBatch {
         self.under_way.clone_from(&lock(&self.shared));
         if self.under_way.bytes < FEW_BYTES {
             self.owners.clear();
         }
-        Batch { at, bytes: Vec::new(), ends: Vec::new(), of: HashMap::new() }
+        EventBatch { at, bytes: Vec::new(), ends: Vec::new(), of: HashMap::new() }
     }
 
     /// Takes an event into a batch, unless its owner has too much under way.
-    pub(super) fn push(&mut self, batch: &mut Batch, event: &[u8]) {
+    pub(super) fn push(&mut self, batch: &mut EventBatch, event: &[u8]) {
         let owner = (self.under_way.bytes > FEW_BYTES).then(|| self.owner_of(event));
         if let Some(owner) = owner
             && let Some((reason, most)) = peek(event).and_then(|head| refusable(head.kind))
@@ -149,7 +149,7 @@ impl BatchSender {
     }
 
     /// Passes events on; false where nobody takes them any more.
-    pub(super) fn pass(&self, batch: Batch) -> bool {
+    pub(super) fn pass(&self, batch: EventBatch) -> bool {
         lock(&self.shared).add(&batch);
         self.to.send(batch).is_ok()
     }
@@ -177,7 +177,7 @@ impl BatchReceiver {
     ///
     /// # Errors
     /// When none will ever come.
-    pub(super) fn next(&self, within: Duration) -> Result<Option<Batch>, RecvTimeoutError> {
+    pub(super) fn next(&self, within: Duration) -> Result<Option<EventBatch>, RecvTimeoutError> {
         match self.from.recv_timeout(within) {
             Ok(batch) => Ok(Some(batch)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
@@ -186,14 +186,16 @@ impl BatchReceiver {
     }
 
     /// These are done with.
-    pub(super) fn done(&self, batch: &Batch) {
+    pub(super) fn done(&self, batch: &EventBatch) {
         lock(&self.shared).remove(batch);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Batch, BatchReceiver, BatchSender, KtimeNs, LossReason, MOST_BYTES, Owner, Pid, backlog};
+    use super::{
+        BatchReceiver, BatchSender, EventBatch, KtimeNs, LossReason, MOST_BYTES, Owner, Pid, backlog,
+    };
     use std::time::Duration;
     use tracer_ebpf::wire::{EventHead, kind};
     use zerocopy::IntoBytes as _;
@@ -206,7 +208,7 @@ mod tests {
         event
     }
 
-    fn next(receiver: &BatchReceiver) -> Batch {
+    fn next(receiver: &BatchReceiver) -> EventBatch {
         receiver.next(Duration::ZERO).unwrap().unwrap()
     }
 

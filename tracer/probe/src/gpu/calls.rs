@@ -3,10 +3,10 @@
 //! Leaves out counting (`launches`), graphs (`graphs`), which libraries are probed (`libraries`), and which calls these are (`collector`).
 
 use super::graphs::Operation;
-use super::launch::{Launch, Work};
+use super::launch::{Launch, Launcher};
 use super::replays::Replays;
 use super::{
-    Containers, DeviceVariables, GpuDevice, GpuLibraries, Launches, Listener, NewProgram, index_of,
+    Containers, DeviceVariables, GpuDevice, GpuLibraries, LaunchCounter, Listener, NewProgram, index_of,
     only_index, read_variables,
 };
 use crate::processes::registry::Scope;
@@ -38,7 +38,7 @@ const ENOUGH: u32 = 512;
 pub(super) struct LaunchCollector {
     libraries: Option<GpuLibraries>,
     pub(super) containers: Containers,
-    pub(super) launches: Launches,
+    pub(super) counter: LaunchCounter,
     pub(super) replays: Replays,
     /// The last stack of each thread, with its time: the call that it belongs to follows.
     taken: HashMap<Tid, (KtimeNs, Option<(StackId, bool)>)>,
@@ -65,7 +65,7 @@ impl LaunchCollector {
     ) {
         self.devices = devices.to_vec();
         self.seen_in_both = Some(0);
-        self.launches.are_agents = always_on;
+        self.counter.are_agents = always_on;
         let mut libraries = GpuLibraries::new(probes, Arc::clone(&hasty), peeker, always_on);
         self.worker = Some(hasty);
         libraries.prefetch(seen, worker);
@@ -79,11 +79,11 @@ impl LaunchCollector {
     /// What the reader must know; `injected`: programs were asked to load the library that times kernels.
     pub(super) fn diagnostics(&self, injected: bool) -> Vec<LaunchDiagnostic> {
         let mut found = self.libraries.as_ref().map(GpuLibraries::diagnostics).unwrap_or_default();
-        found.extend(self.launches.concurrent().into_iter().map(|(device, percent)| {
+        found.extend(self.counter.concurrent().into_iter().map(|(device, percent)| {
             let percent = percent.round_ties_even() as u64;
             LaunchDiagnostic::Streams { domain: format!("gpu-{device}"), percent }
         }));
-        let times = self.launches.unknown_replacements();
+        let times = self.counter.unknown_replacements();
         if times > 0 && !injected {
             found.push(LaunchDiagnostic::GraphChanged { times });
         }
@@ -104,11 +104,11 @@ impl LaunchCollector {
 
     /// Finds out which GPU a process means that launches first, in case no call is seen that says so.
     fn know_device(&mut self, pid: Pid, stacks: &StackBuilder) {
-        if self.launches.is_new(pid) {
+        if self.counter.is_new(pid) {
             let space = stacks.processes.get(pid).map(|process| process.space.mappings());
             let (mappings, peeker) = (space.unwrap_or_default(), &stacks.processes.peeker);
             let index = only_index(pid, self.variables_of(pid, mappings, peeker).as_ref(), &self.devices);
-            self.launches.set_only_device(pid, index);
+            self.counter.set_only_device(pid, index);
         }
     }
 
@@ -141,7 +141,7 @@ impl LaunchCollector {
     /// Takes the stack that was sent with a call; false where there was none, or a better one is known.
     pub(super) fn take_stack(&mut self, head: EventContext, event: &GpuEvent) -> bool {
         let taken = (event.flags & WITH_STACK != 0).then(|| self.taken_at(head)).flatten();
-        taken.is_some_and(|(stack, whole)| self.launches.set_stack(head, event.site, stack, whole))
+        taken.is_some_and(|(stack, whole)| self.counter.set_stack(head, event.site, stack, whole))
     }
 
     /// A call that launches nothing.
@@ -155,12 +155,12 @@ impl LaunchCollector {
         } else {
             0
         };
-        self.launches.note_call(head, what, thread, |_| index);
+        self.counter.note_call(head, what, thread, |_| index);
     }
 
     /// A call of a runtime library: counted once it is known whether the driver is called within it.
     pub(super) fn hold(&mut self, launch: Launch, stacks: &mut StackBuilder) {
-        let before = self.launches.hold(launch);
+        let before = self.counter.hold(launch);
         if before.is_some() {
             self.seen_in_both = None;
         }
@@ -169,7 +169,7 @@ impl LaunchCollector {
 
     /// A call of the driver's library, within a runtime's or not; gives what is to be counted now.
     pub(super) fn merge(&mut self, launch: Launch, nested: bool, stacks: &mut StackBuilder) -> Launch {
-        let (before, now) = self.launches.merge(launch, nested);
+        let (before, now) = self.counter.merge(launch, nested);
         before.iter().for_each(|launch| self.count(launch, stacks));
         now
     }
@@ -177,26 +177,26 @@ impl LaunchCollector {
     /// Whether a launch was seen in both libraries, and under its name, tells whether probes on the runtime are needed.
     pub(super) fn prove_by(&mut self, launch: &Launch) {
         if launch.stub != 0 {
-            self.prove(self.launches.name_of(launch).is_some());
+            self.prove(self.counter.name_of(launch).is_some());
         }
     }
 
     /// Who launches, and in which stack: without what is launched.
-    pub(super) fn caller(&self, launch: &Launch, stacks: &mut StackBuilder) -> Work {
+    pub(super) fn caller(&self, launch: &Launch, stacks: &mut StackBuilder) -> Launcher {
         let thread = stacks.thread(launch.head.pid, launch.head.tid, None);
-        let above = self.launches.stack_of(launch);
-        Work { thread, stack: above.unwrap_or_else(|| no_stack(&mut stacks.out)) }
+        let above = self.counter.stack_of(launch);
+        Launcher { thread, stack: above.unwrap_or_else(|| no_stack(&mut stacks.out)) }
     }
 
     pub(super) fn count(&mut self, launch: &Launch, stacks: &mut StackBuilder) {
         self.know_device(launch.head.pid, stacks);
         let caller = self.caller(launch, stacks);
-        self.launches.count_stack(launch);
+        self.counter.count_stack(launch);
         let frame = self.launched_frame(launch, stacks);
         let stack = stacks.out.stack_on(Some(caller.stack), frame);
-        let Self { launches, replays, .. } = self;
-        let replayed = |captured: Work| replays.of(caller, captured.stack, &mut stacks.out);
-        launches.count(launch, Work { stack, ..caller }, replayed);
+        let Self { counter, replays, .. } = self;
+        let replayed = |captured: Launcher| replays.of(caller, captured.stack, &mut stacks.out);
+        counter.count(launch, Launcher { stack, ..caller }, replayed);
     }
 
     /// The frame of what is launched: a kernel by the driver's name or by its host stub, or a mark.
@@ -210,7 +210,7 @@ impl LaunchCollector {
         if let Some(mark) = mark {
             return stacks.out.frame(mark.frame());
         }
-        if let Some(name) = self.launches.name_of(launch) {
+        if let Some(name) = self.counter.name_of(launch) {
             return stacks.out.frame(bare(FrameKind::Gpu, name, "", 0));
         }
         if launch.stub != 0 {
@@ -231,7 +231,7 @@ impl LaunchCollector {
         match launch.call {
             call::NODE_COPY => Some(Operation::Copy),
             call::NODE_MEMSET => Some(Operation::Memset),
-            _ => self.launches.name_of(launch).map(|name| Operation::Named(name.to_owned())),
+            _ => self.counter.name_of(launch).map(|name| Operation::Named(name.to_owned())),
         }
     }
 
@@ -278,12 +278,12 @@ impl LaunchCollector {
         done_before: Option<KtimeNs>,
         stacks: &mut StackBuilder,
     ) {
-        let released = self.launches.release(held_before);
+        let released = self.counter.release(held_before);
         if !released.is_empty() {
             self.seen_in_both = None;
         }
         released.iter().for_each(|launch| self.count(launch, stacks));
-        for record in self.launches.take(done_before) {
+        for record in self.counter.take(done_before) {
             stacks.out.send(record);
         }
     }
@@ -297,13 +297,13 @@ impl LaunchCollector {
     pub(super) fn forget_stacks(&mut self, stacks: &mut StackBuilder) -> BTreeSet<StackId> {
         self.send(KtimeNs::default(), None, stacks);
         (self.taken, self.replays) = (HashMap::new(), Replays::default());
-        self.launches.forget_sites();
-        self.launches.graphs.stacks_in_use()
+        self.counter.forget_sites();
+        self.counter.graphs.stacks_in_use()
     }
 
     /// Forgets a process that ended.
     pub(super) fn forget(&mut self, pid: Pid) {
-        self.launches.forget(pid);
+        self.counter.forget(pid);
         self.variables.remove(&pid);
         self.containers.forget(pid);
         self.looked_at.remove(&pid);

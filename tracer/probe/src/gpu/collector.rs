@@ -5,7 +5,7 @@
 use super::calls::LaunchCollector;
 use super::graphs::{NodeWork, Pending};
 use super::kernel_calls::{KernelCollector, without_ours};
-use super::launch::{Launch, Work, is_of_node};
+use super::launch::{Launch, Launcher, is_of_node};
 use super::{GpuDevice, Listener, demangled};
 use crate::stacks::builder::StackBuilder;
 use energy_trace_bpf::decode::EventContext;
@@ -71,7 +71,7 @@ impl GpuCollector {
 
     /// The name of a function in a module of a process.
     pub(crate) fn set_name(&mut self, pid: Pid, function: u64, name: &str) {
-        self.launches.launches.set_name(pid, function, demangled(name));
+        self.launches.counter.set_name(pid, function, demangled(name));
     }
 
     /// A call of a GPU library.
@@ -109,16 +109,16 @@ impl GpuCollector {
         let own_stack = self.launches.take_stack(head, event);
         let GpuEvent { call, a: function, b: amount, site, stream, .. } = *event;
         if call == call::NODE_CHILD {
-            self.launches.launches.prepare(head.tid, Pending::Child(function));
+            self.launches.counter.prepare(head.tid, Pending::Child(function));
             return;
         }
         let launch = Launch { head, call, function, stub: 0, amount, site, stream, own_stack, stands_for: 1 };
         self.kernels.note_launch(launch);
         let caller = self.launches.caller(&launch, stacks);
         let frame = self.launches.launched_frame(&launch, stacks);
-        let work = Work { stack: stacks.out.stack_on(Some(caller.stack), frame), ..caller };
+        let work = Launcher { stack: stacks.out.stack_on(Some(caller.stack), frame), ..caller };
         let what = self.launches.node_what(&launch);
-        self.launches.launches.prepare(head.tid, Pending::Work(NodeWork { work, amount, caller, what }));
+        self.launches.counter.prepare(head.tid, Pending::Work(NodeWork { work, amount, caller, what }));
     }
 
     /// What is done between two reads of the ring buffers.
@@ -149,12 +149,12 @@ impl GpuCollector {
 
     /// These have other numbers now.
     pub(crate) fn move_stacks(&mut self, to: &HashMap<StackId, StackId>) {
-        self.launches.launches.graphs.move_stacks(to);
+        self.launches.counter.graphs.move_stacks(to);
     }
 
     /// Launches whose device is not known.
     pub(crate) const fn without_device(&self) -> u64 {
-        self.launches.launches.without_device
+        self.launches.counter.without_device
     }
 
     /// What was found about launches and kernels.

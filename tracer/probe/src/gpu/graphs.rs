@@ -5,7 +5,7 @@
 //! which node it became when the call returns. Graphs whose making was not seen whole are not known: their launches stay whole. New work for a node that
 //! was captured changes nothing here, for who captured it is not known by its handle: that is counted (`unknown_replacements`). Leaves out counting (`launches`).
 
-use super::launch::Work;
+use super::launch::Launcher;
 use energy_trace_bpf::decode::EventContext;
 use energy_trace_model::ids::{Pid, StackId, Tid};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -27,18 +27,18 @@ pub(crate) enum Operation {
 const MOST_NODES: usize = 1 << 20;
 
 /// Who captured something (with the stack that launched, without what was launched), and how often.
-pub(super) type Captures = HashMap<Work, u64>;
+pub(super) type Captures = HashMap<Launcher, u64>;
 /// Captured launches, and how many of each.
-pub(super) type Captured = HashMap<Work, (u64, u64)>;
+pub(super) type Captured = HashMap<Launcher, (u64, u64)>;
 
 /// Work that a call puts into a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeWork {
     /// Its stack with what it is.
-    pub(crate) work: Work,
+    pub(crate) work: Launcher,
     pub(crate) amount: u64,
     /// Its stack without what it is.
-    pub(crate) caller: Work,
+    pub(crate) caller: Launcher,
     /// As records name it, where that is known.
     pub(crate) what: Option<Operation>,
 }
@@ -62,12 +62,12 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    fn capture(&mut self, work: Work, amount: u64) {
+    fn capture(&mut self, work: Launcher, amount: u64) {
         let sum = self.work.entry(work).or_default();
         *sum = (sum.0 + 1, sum.1.saturating_add(amount));
     }
 
-    fn capture_named(&mut self, what: Operation, caller: Work) {
+    fn capture_named(&mut self, what: Operation, caller: Launcher) {
         *self.named.entry(what).or_default().entry(caller).or_default() += 1;
     }
 
@@ -109,7 +109,7 @@ impl Content {
 
     /// The same work in other stacks; `None` where one of its stacks has no other. Nothing of it is named by records.
     fn moved(&self, to: &HashMap<StackId, StackId>) -> Option<Self> {
-        let place = |work: &Work| Some(Work { stack: *to.get(&work.stack)?, ..*work });
+        let place = |work: &Launcher| Some(Launcher { stack: *to.get(&work.stack)?, ..*work });
         let mut new = Self::default();
         for (work, &(count, amount)) in &self.work {
             let sum = new.work.entry(place(work)?).or_default();
@@ -147,7 +147,7 @@ pub(super) struct Graphs {
     graphs: HashMap<(Pid, u64), Content>,
     launchable: HashMap<(Pid, u64), Arc<Content>>,
     /// Who put a node's work in, by its number in records, and what it is.
-    nodes: HashMap<Pid, BTreeMap<u64, (Work, Option<Operation>)>>,
+    nodes: HashMap<Pid, BTreeMap<u64, (Launcher, Option<Operation>)>>,
     pending: HashMap<Tid, Pending>,
     /// How often a node had new work of which is not known what it replaced.
     pub(super) unknown_replacements: u64,
@@ -251,7 +251,7 @@ impl Graphs {
     }
 
     /// Takes a launch into a capture; false where it is in none.
-    pub(super) fn capture(&mut self, pid: Pid, tid: Tid, stream: u64, work: Work, amount: u64) -> bool {
+    pub(super) fn capture(&mut self, pid: Pid, tid: Tid, stream: u64, work: Launcher, amount: u64) -> bool {
         self.of(pid, tid, stream).map(|capture| capture.content.capture(work, amount)).is_some()
     }
 
@@ -262,13 +262,13 @@ impl Graphs {
         tid: Tid,
         stream: u64,
         what: Operation,
-        work: Work,
+        work: Launcher,
     ) -> bool {
         self.of(pid, tid, stream).map(|capture| capture.content.capture_named(what, work)).is_some()
     }
 
     /// This work is a node's of this number.
-    pub(super) fn own_node(&mut self, pid: Pid, node: u64, work: Work, what: Option<Operation>) {
+    pub(super) fn own_node(&mut self, pid: Pid, node: u64, work: Launcher, what: Option<Operation>) {
         let nodes = self.nodes.entry(pid).or_default();
         nodes.insert(node, (work, what));
         if nodes.len() > MOST_NODES {
@@ -277,7 +277,7 @@ impl Graphs {
     }
 
     /// Who put in the work of the node of this number, and what it is.
-    pub(super) fn node_of(&self, pid: Pid, node: u64) -> Option<&(Work, Option<Operation>)> {
+    pub(super) fn node_of(&self, pid: Pid, node: u64) -> Option<&(Launcher, Option<Operation>)> {
         self.nodes.get(&pid)?.get(&node)
     }
 
@@ -337,7 +337,7 @@ impl Graphs {
 
 #[cfg(test)]
 mod tests {
-    use super::{Graphs, NodeWork, Operation, Pending, Work};
+    use super::{Graphs, Launcher, NodeWork, Operation, Pending};
     use energy_trace_bpf::decode::EventContext;
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::{CpuId, Pid, StackId, ThreadKey, Tid};
@@ -346,8 +346,8 @@ mod tests {
     const PID: Pid = Pid::new(1);
     const ME: Tid = Tid::new(1);
 
-    fn work(stack: u32) -> Work {
-        Work { thread: ThreadKey::new(0), stack: StackId::new(stack) }
+    fn work(stack: u32) -> Launcher {
+        Launcher { thread: ThreadKey::new(0), stack: StackId::new(stack) }
     }
 
     fn piece(stack: u32, name: &str) -> NodeWork {
@@ -376,7 +376,7 @@ mod tests {
         /// Stacks and their counts, sorted.
         fn stacks(&self, launchable: u64) -> Option<Vec<(u32, u64, u64)>> {
             let work = self.work_of(PID, launchable)?;
-            let stack = |(work, sum): (&Work, &(u64, u64))| (work.stack.get(), sum.0, sum.1);
+            let stack = |(work, sum): (&Launcher, &(u64, u64))| (work.stack.get(), sum.0, sum.1);
             let mut stacks: Vec<_> = work.iter().map(stack).collect();
             stacks.sort_unstable();
             Some(stacks)

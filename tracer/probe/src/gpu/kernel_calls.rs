@@ -3,7 +3,7 @@
 //! Leaves out listening (`listener`) and whose records are whose (`kernels`).
 
 use super::calls::{LaunchCollector, no_stack};
-use super::launch::{Launch, Work, is_of_node};
+use super::launch::{Launch, Launcher, is_of_node};
 use super::{Kernels, Listener, Message, Operation, Part, Received, Waiting};
 use crate::processes::process::read_name;
 use crate::processes::registry::Processes;
@@ -84,7 +84,7 @@ impl KernelCollector {
         let work = launches.caller(&launch, stacks);
         if is_of_node(launch.call) {
             let what = launches.node_what(&launch);
-            launches.launches.own_node(head.pid, event.stream, work, what);
+            launches.counter.own_node(head.pid, event.stream, work, what);
             return;
         }
         let what = match launch.call {
@@ -93,11 +93,11 @@ impl KernelCollector {
             _ if event.b == NAMELESS => Operation::Copy,
             _ => Operation::Kernel(u32::try_from(event.b).unwrap_or(u32::MAX)),
         };
-        if launches.launches.capture_named(&launch, what, event.stream, work) {
+        if launches.counter.capture_named(&launch, what, event.stream, work) {
             return;
         }
         let is_graph = launch.call == call::GRAPH;
-        let graph = is_graph.then(|| launches.launches.content_of(head.pid, launch.function)).flatten();
+        let graph = is_graph.then(|| launches.counter.content_of(head.pid, launch.function)).flatten();
         let correlation = u32::try_from(event.a).unwrap_or(u32::MAX);
         self.kernels.await_records(&launch, work, correlation, graph);
     }
@@ -155,7 +155,7 @@ impl KernelCollector {
             Message::Frame(Frame::Hello { .. }) if stacks.processes.get(pid).is_none() => {}
             Message::Frame(Frame::Hello { cupti, trouble, .. }) => {
                 if kernels.hello(connection, pid, cupti, trouble) {
-                    launches.launches.forget_nodes(pid);
+                    launches.counter.forget_nodes(pid);
                 }
             }
             Message::Frame(Frame::Name(number, name)) => kernels.name(connection, number, &name),
@@ -198,7 +198,7 @@ impl KernelCollector {
         stacks: &mut StackBuilder,
     ) {
         let Waiting { connection, sum, .. } = waiting;
-        let parts = match self.kernels.parts(&launches.launches, &waiting, now) {
+        let parts = match self.kernels.parts(&launches.counter, &waiting, now) {
             Some(parts) => parts,
             None if overdue => self.unplaced(&waiting, stacks),
             None => {
@@ -213,7 +213,7 @@ impl KernelCollector {
         let space = stacks.processes.get(pid).map(|process| process.space.mappings());
         let device = launches.index_of(pid, sum.device, space.unwrap_or_default(), &stacks.processes.peeker);
         if device == u32::MAX {
-            launches.launches.without_device += u64::from(sum.count);
+            launches.counter.without_device += u64::from(sum.count);
             return;
         }
         for Part { work, replayed_by, launched, busy_ns, count } in parts {
@@ -233,7 +233,7 @@ impl KernelCollector {
         program.tier.unplaced += u64::from(sum.count);
         let pid = Pid::new(program.tier.pid);
         let thread = stacks.thread(pid, Tid::new(pid.get()), None);
-        let work = Work { thread, stack: no_stack(&mut stacks.out) };
+        let work = Launcher { thread, stack: no_stack(&mut stacks.out) };
         let launched = KtimeNs::from_ns(sum.start_ns);
         vec![Part { work, replayed_by: None, launched, busy_ns: sum.busy_ns, count: sum.count.into() }]
     }
@@ -280,7 +280,7 @@ fn unseen_launch(head: EventContext, event: &GpuEvent, launches: &mut LaunchColl
     let (function, stub, amount, stream, stands_for) = (0, 0, 0, 0, 1);
     let (call, site) = (call::LAUNCH, event.site);
     let launch = Launch { head, call, function, stub, amount, site, stream, own_stack, stands_for };
-    launches.launches.count_stack(&launch);
+    launches.counter.count_stack(&launch);
     launch
 }
 

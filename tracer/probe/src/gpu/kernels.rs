@@ -8,8 +8,8 @@
 
 use super::graphs::{Captures, Content, Operation};
 use super::kept::keep;
-use super::launch::{Launch, Work};
-use super::launches::Launches;
+use super::launch::{Launch, Launcher};
+use super::launches::LaunchCounter;
 use energy_trace_cupti::tally::Sum;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{Pid, StackId, ThreadKey, Tid};
@@ -32,7 +32,7 @@ const MERGE_NS: u64 = 1_000_000;
 #[derive(Clone, Debug)]
 struct Entry {
     /// Who, and the stack that launched, without what was launched.
-    work: Work,
+    work: Launcher,
     /// What was in the graph then, of one that is known.
     graph: Option<Arc<Content>>,
     launched: KtimeNs,
@@ -67,9 +67,9 @@ pub(crate) struct Waiting {
 /// One of those to whom records belong, and its part of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    pub(crate) work: Work,
+    pub(crate) work: Launcher,
     /// Who replayed the graph that this was captured into.
-    pub(crate) replayed_by: Option<Work>,
+    pub(crate) replayed_by: Option<Launcher>,
     pub(crate) launched: KtimeNs,
     pub(crate) busy_ns: u64,
     pub(crate) count: u64,
@@ -113,7 +113,7 @@ impl Kernels {
     pub(crate) fn await_records(
         &mut self,
         launch: &Launch,
-        work: Work,
+        work: Launcher,
         correlation: u32,
         graph: Option<Arc<Content>>,
     ) {
@@ -142,7 +142,7 @@ impl Kernels {
     /// To whom records belong; `None` while their launch is not known.
     pub(crate) fn parts(
         &mut self,
-        launches: &Launches,
+        launches: &LaunchCounter,
         waiting: &Waiting,
         now: KtimeNs,
     ) -> Option<Vec<Part>> {
@@ -154,8 +154,9 @@ impl Kernels {
         let owner = (sum.node != 0).then(|| launches.graphs.node_of(pid, sum.node)).flatten();
         let names = names_of(&sum, program.name(sum.name));
         // Whose the node is was concluded, after an update: by its kernel it may be somebody else's.
-        let is_other =
-            |(_, what): &(Work, Option<Operation>)| what.as_ref().is_some_and(|what| !names.contains(what));
+        let is_other = |(_, what): &(Launcher, Option<Operation>)| {
+            what.as_ref().is_some_and(|what| !names.contains(what))
+        };
         let is_open = owner.is_none_or(is_other);
         let of_graph = entry.graph.as_ref().filter(|_| is_open);
         let captured = of_graph.map(|graph| graph.captures_of(&names)).filter(|all| !all.is_empty());
@@ -209,10 +210,10 @@ fn names_of(sum: &Sum, name: &str) -> Vec<Operation> {
 }
 
 /// Divides records in proportion to these counts; what does not divide goes to the first.
-fn parts_of(sum: &Sum, among: &Captures, (replayed_by, launched): (Option<Work>, KtimeNs)) -> Vec<Part> {
+fn parts_of(sum: &Sum, among: &Captures, (replayed_by, launched): (Option<Launcher>, KtimeNs)) -> Vec<Part> {
     let all: u64 = among.values().sum::<u64>().max(1);
     let share = |of: u64, count: u64| u64::try_from(u128::from(of) * u128::from(count) / u128::from(all));
-    let part = |(&work, &count): (&Work, &u64)| Part {
+    let part = |(&work, &count): (&Launcher, &u64)| Part {
         work,
         replayed_by,
         launched,
@@ -260,15 +261,15 @@ pub(crate) fn demangled(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{
-        Captures, GpuBusy, KtimeNs, StackId, Sum, ThreadKey, Work, demangled, merge_neighbours, parts_of,
+        Captures, GpuBusy, KtimeNs, Launcher, StackId, Sum, ThreadKey, demangled, merge_neighbours, parts_of,
     };
 
     fn at(ns: u64) -> KtimeNs {
         KtimeNs::from_ns(ns)
     }
 
-    fn work(stack: u32) -> Work {
-        Work { thread: ThreadKey::new(0), stack: StackId::new(stack) }
+    fn work(stack: u32) -> Launcher {
+        Launcher { thread: ThreadKey::new(0), stack: StackId::new(stack) }
     }
 
     /// A graph's kernels are divided by how often each stack captured them, and nothing is lost by rounding.

@@ -8,7 +8,7 @@ use tracer_ebpf::gpu::call;
 
 /// Who launches where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Work {
+pub(crate) struct Launcher {
     pub(crate) thread: ThreadKey,
     pub(crate) stack: StackId,
 }

@@ -6,11 +6,11 @@
 
 use super::graphs::{Content, Graphs, Operation, Pending};
 use super::kept::keep;
-use super::launch::{Launch, Work};
+use super::launch::{Launch, Launcher};
 use energy_trace_bpf::decode::EventContext;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{Pid, StackId, ThreadKey, Tid};
-use energy_trace_model::recording::record::{GpuWait, LaunchStacks, Launched, Launches as Batch, Record};
+use energy_trace_model::recording::record::{GpuWait, LaunchStacks, Launched, Launches, Record};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use tracer_ebpf::gpu::call;
@@ -27,11 +27,11 @@ const CONCURRENT_PERCENT: f64 = 2.0;
 const MOST_KEPT: usize = 1 << 17;
 
 /// Launches of each, and their amounts together.
-type Sums = BTreeMap<Work, (u64, u64)>;
+type Sums = BTreeMap<Launcher, (u64, u64)>;
 
 /// All launches that are not yet sent.
 #[derive(Debug, Default)]
-pub(crate) struct Launches {
+pub(crate) struct LaunchCounter {
     pub(super) graphs: Graphs,
     /// A call of the runtime library by each thread that the driver has not been called in yet.
     held: HashMap<Tid, Launch>,
@@ -46,7 +46,7 @@ pub(crate) struct Launches {
     only: HashMap<Pid, u32>,
     /// Launches of kernels and graphs by device, process and stream.
     streams: HashMap<(u32, Pid, u64), u64>,
-    open: BTreeMap<u32, (Batch, Sums)>,
+    open: BTreeMap<u32, (Launches, Sums)>,
     waits: Vec<GpuWait>,
     ready: Vec<Record>,
     /// Whose stacks launches stand in, since that was last sent.
@@ -57,7 +57,7 @@ pub(crate) struct Launches {
     pub(super) are_agents: bool,
 }
 
-impl Launches {
+impl LaunchCounter {
     /// A launch by the runtime library; gives one that was held before.
     pub(crate) fn hold(&mut self, launch: Launch) -> Option<Launch> {
         self.outer.remove(&launch.head.tid);
@@ -212,7 +212,12 @@ impl Launches {
 
     /// Counts a launch of a frame in a stack, or puts it into a capture. What a graph is known to hold counts for
     /// who `replayed` says of who captured it.
-    pub(crate) fn count(&mut self, launch: &Launch, work: Work, mut replayed: impl FnMut(Work) -> Work) {
+    pub(crate) fn count(
+        &mut self,
+        launch: &Launch,
+        work: Launcher,
+        mut replayed: impl FnMut(Launcher) -> Launcher,
+    ) {
         let Launch { head, stream, amount, stands_for, .. } = *launch;
         let times =
             |(count, amount): (u64, u64)| [count, amount].map(|of| of.saturating_mul(stands_for)).into();
@@ -235,7 +240,13 @@ impl Launches {
     }
 
     /// Puts a launch into a capture by what its records will be named, and by its node where that is known (not 0); false where it is in none.
-    pub(crate) fn capture_named(&mut self, launch: &Launch, what: Operation, node: u64, work: Work) -> bool {
+    pub(crate) fn capture_named(
+        &mut self,
+        launch: &Launch,
+        what: Operation,
+        node: u64,
+        work: Launcher,
+    ) -> bool {
         let EventContext { pid, tid, .. } = launch.head;
         if node != 0 {
             self.graphs.own_node(pid, node, work, Some(what.clone()));
@@ -249,7 +260,7 @@ impl Launches {
     }
 
     /// Work that a call has put into a graph is the node's of this number.
-    pub(crate) fn own_node(&mut self, pid: Pid, node: u64, work: Work, what: Option<Operation>) {
+    pub(crate) fn own_node(&mut self, pid: Pid, node: u64, work: Launcher, what: Option<Operation>) {
         self.graphs.own_node(pid, node, work, what);
     }
 
@@ -272,28 +283,30 @@ impl Launches {
         if self.are_agents { AGENT_TICK_NS } else { TICK_NS }
     }
 
-    fn add(&mut self, device: u32, at: KtimeNs, work: Work, (count, amount): (u64, u64)) {
+    fn add(&mut self, device: u32, at: KtimeNs, work: Launcher, (count, amount): (u64, u64)) {
         if self.open.get(&device).is_some_and(|(batch, _)| at.ns_since(batch.from) >= self.tick_ns())
             && let Some((batch, work)) = self.open.remove(&device)
         {
             self.close(batch, work);
         }
-        let new = || (Batch { device, from: at, until: at, work: Vec::new() }, BTreeMap::new());
+        let new = || (Launches { device, from: at, until: at, work: Vec::new() }, BTreeMap::new());
         let (batch, sums) = self.open.entry(device).or_insert_with(new);
         (batch.from, batch.until) = (batch.from.min(at), batch.until.max(at));
         let sum: &mut (u64, u64) = sums.entry(work).or_default();
         *sum = (sum.0 + count, sum.1.saturating_add(amount));
     }
 
-    fn close(&mut self, mut batch: Batch, sums: Sums) {
-        let launched = |(Work { thread, stack }, (count, amount))| Launched { thread, stack, count, amount };
+    fn close(&mut self, mut batch: Launches, sums: Sums) {
+        let launched =
+            |(Launcher { thread, stack }, (count, amount))| Launched { thread, stack, count, amount };
         batch.work = sums.into_iter().map(launched).collect();
         self.ready.push(Record::Launches(batch));
     }
 
     /// Records that are complete before a moment; with `None` all.
     pub(crate) fn take(&mut self, before: Option<KtimeNs>) -> Vec<Record> {
-        let done = |batch: &Batch| before.is_none_or(|before| before.ns_since(batch.from) >= self.tick_ns());
+        let done =
+            |batch: &Launches| before.is_none_or(|before| before.ns_since(batch.from) >= self.tick_ns());
         let devices: Vec<u32> =
             self.open.iter().filter(|(_, (batch, _))| done(batch)).map(|(&device, _)| device).collect();
         for device in devices {
@@ -326,8 +339,8 @@ impl Launches {
 #[cfg(test)]
 mod tests {
     use super::{
-        EventContext, KtimeNs, Launch, LaunchStacks, Launches, MOST_KEPT, Pid, Record, StackId, ThreadKey,
-        Tid, Work, call,
+        EventContext, KtimeNs, Launch, LaunchCounter, LaunchStacks, Launcher, MOST_KEPT, Pid, Record,
+        StackId, ThreadKey, Tid, call,
     };
     use energy_trace_model::ids::CpuId;
 
@@ -342,7 +355,7 @@ mod tests {
     /// another; a runtime call in which none was seen is a launch of its own once the next call comes.
     #[test]
     fn layers_are_one_launch() {
-        let mut launches = Launches::default();
+        let mut launches = LaunchCounter::default();
         assert_eq!(launches.hold(launch(1, call::STUB, 0, 70)), None);
         let (before, now) = launches.merge(launch(2, call::LAUNCH, 9, 0), true);
         assert_eq!((before, now.stub, now.site, now.function), (None, 70, 70, 9));
@@ -358,7 +371,7 @@ mod tests {
     /// A launch in a runtime's call has that call's stack; one without its own has the last of its place, or none.
     #[test]
     fn whose_stacks() {
-        let mut launches = Launches::default();
+        let mut launches = LaunchCounter::default();
         let mut outer = launch(1, call::STUB, 0, 70);
         outer.own_stack = true;
         assert!(launches.set_stack(outer.head, 70, StackId::new(5), true));
@@ -376,7 +389,7 @@ mod tests {
     /// A program cannot make the recorder keep more and more by numbers that it makes up; what is kept goes with the program.
     #[test]
     fn what_is_kept_is_bounded() {
-        let mut launches = Launches::default();
+        let mut launches = LaunchCounter::default();
         let head = launch(1, call::LAUNCH, 0, 0).head;
         for number in 0..MOST_KEPT as u64 + 9 {
             launches.set_name(head.pid, number, String::new());
@@ -385,7 +398,8 @@ mod tests {
             launches.stream_into(0, &Launch { stream: number, ..launch(1, call::LAUNCH, 0, 0) });
         }
         launches.set_name(head.pid, 3, "known".to_owned());
-        let lengths = |of: &Launches| [of.names.len(), of.sites.len(), of.devices.len(), of.streams.len()];
+        let lengths =
+            |of: &LaunchCounter| [of.names.len(), of.sites.len(), of.devices.len(), of.streams.len()];
         assert_eq!(lengths(&launches), [MOST_KEPT; 4]);
         assert_eq!(launches.name_of(&launch(1, call::LAUNCH, 3, 0)), Some("known"));
         launches.forget(head.pid);
@@ -395,9 +409,9 @@ mod tests {
     /// One that was drawn of many counts for them, with their threads and stacks.
     #[test]
     fn one_for_several() {
-        let mut launches = Launches::default();
+        let mut launches = LaunchCounter::default();
         let drawn = Launch { stands_for: 3, ..launch(1, call::LAUNCH, 1, 0) };
-        let work = Work { thread: ThreadKey::new(0), stack: StackId::new(0) };
+        let work = Launcher { thread: ThreadKey::new(0), stack: StackId::new(0) };
         launches.count(&drawn, work, |work| work);
         launches.count_stack(&drawn);
         let records = launches.take(None);
@@ -409,8 +423,8 @@ mod tests {
     /// Launches of two milliseconds are one batch; the end of a wait ends it too.
     #[test]
     fn batches_end_with_ticks_and_waits() {
-        let mut launches = Launches::default();
-        let work = Work { thread: ThreadKey::new(0), stack: StackId::new(0) };
+        let mut launches = LaunchCounter::default();
+        let work = Launcher { thread: ThreadKey::new(0), stack: StackId::new(0) };
         for ns in [0, 1_000_000, 1_500_000, 2_500_000, 2_600_000] {
             launches.count(&launch(ns, call::LAUNCH, 1, 0), work, |work| work);
         }

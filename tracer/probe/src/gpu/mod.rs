@@ -34,7 +34,7 @@ use devices::{DeviceVariables, index_of, only_index};
 use environment::read_variables;
 use graphs::Operation;
 use kernels::{Kernels, Part, Waiting, demangled};
-use launches::Launches;
+use launches::LaunchCounter;
 use libraries::Libraries as GpuLibraries;
 pub use libraries::gpu_libraries_in;
 use listener::{Message, Received};

@@ -3,7 +3,7 @@
 //! Frames that both begin with stand once. Leaves out what is in a graph (`graphs`).
 
 use super::kept::keep;
-use super::launch::Work;
+use super::launch::Launcher;
 use crate::stacks::interner::Interner;
 use energy_trace_model::ids::StackId;
 use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
@@ -18,7 +18,7 @@ pub(super) struct Replays(HashMap<(StackId, StackId), StackId>);
 
 impl Replays {
     /// Who replays in this stack what was captured in that one.
-    pub(super) fn of(&mut self, by: Work, captured: StackId, out: &mut Interner) -> Work {
+    pub(super) fn of(&mut self, by: Launcher, captured: StackId, out: &mut Interner) -> Launcher {
         let both = (by.stack, captured);
         if !self.0.contains_key(&both) {
             keep(&mut self.0, MOST, both, || {
@@ -27,13 +27,13 @@ impl Replays {
                 out.below(replay, captured)
             });
         }
-        Work { stack: self.0.get(&both).copied().unwrap_or(captured), ..by }
+        Launcher { stack: self.0.get(&both).copied().unwrap_or(captured), ..by }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST, Replays, Work};
+    use super::{Launcher, MOST, Replays};
     use crate::records::RecordSender;
     use crate::stacks::interner::Interner;
     use energy_trace_model::ids::{FrameId, StackId, ThreadKey};
@@ -49,7 +49,7 @@ mod tests {
         let mark = out.frame(SyntheticFrame::GpuGraph.frame());
         let [main, of_loop, step] = [7, 8, 9].map(FrameId::new);
         let top = out.stack_on(None, main);
-        let by = Work { thread: ThreadKey::new(3), stack: out.stack_on(Some(top), of_loop) };
+        let by = Launcher { thread: ThreadKey::new(3), stack: out.stack_on(Some(top), of_loop) };
         let captured = out.stack_on(Some(top), step);
         let mut replays = Replays::default();
         let found = replays.of(by, captured, &mut out);

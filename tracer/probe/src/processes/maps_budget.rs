@@ -56,7 +56,7 @@ impl Credit {
 
 /// What is to be done for a process.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Work {
+enum Task {
     /// Its mappings are read, and told to the probes.
     Read,
     /// The probes are told what is known.
@@ -65,15 +65,15 @@ enum Work {
 
 impl Process {
     /// What is to be done now. `is_urgent`: a table that the probes go by for this process is about to be dropped.
-    fn work(&self, is_urgent: bool, now: KtimeNs) -> Option<Work> {
+    fn work(&self, is_urgent: bool, now: KtimeNs) -> Option<Task> {
         if self.has_ended {
-            return is_urgent.then_some(Work::Tell);
+            return is_urgent.then_some(Task::Tell);
         }
         let has_changed = self.dirty || self.again.is_some_and(|at| at <= now);
         if has_changed && self.reads.is_left(now) {
-            return Some(Work::Read);
+            return Some(Task::Read);
         }
-        (is_urgent || self.has_news && self.uploads.is_left(now)).then_some(Work::Tell)
+        (is_urgent || self.has_news && self.uploads.is_left(now)).then_some(Task::Tell)
     }
 
     /// Whether it maps one of these files.
@@ -126,7 +126,7 @@ impl Processes {
             self.files.forget_unmapped(&mapped(&self.by_pid));
         }
         let takes_more = self.files.takes_more();
-        let mut todo: Vec<(Pid, Work)> = Vec::new();
+        let mut todo: Vec<(Pid, Task)> = Vec::new();
         for pid in self.with_mappings() {
             let Some(process) = self.by_pid.get_mut(&pid) else { continue };
             process.has_news |= takes_more || process.maps_any(updated) || self.files.has_made_news(pid);
@@ -138,7 +138,7 @@ impl Processes {
         self.files.apply_pending();
     }
 
-    fn work(&mut self, todo: Vec<(Pid, Work)>, maps: &mut Maps, out: &RecordSender, now: KtimeNs) {
+    fn work(&mut self, todo: Vec<(Pid, Task)>, maps: &mut Maps, out: &RecordSender, now: KtimeNs) {
         let with_mappings: Vec<&Process> =
             self.with_mappings().iter().filter_map(|pid| self.by_pid.get(pid)).collect();
         let crowd_of = |credit: fn(&Process) -> Credit| {
@@ -147,8 +147,8 @@ impl Processes {
         let (readers, told) = (crowd_of(|p| p.reads), crowd_of(|p| p.uploads));
         for (pid, work) in todo {
             match work {
-                Work::Read => self.read(pid, readers, maps, out),
-                Work::Tell => self.tell(pid, told, maps, out),
+                Task::Read => self.read(pid, readers, maps, out),
+                Task::Tell => self.tell(pid, told, maps, out),
             }
         }
     }
@@ -233,7 +233,7 @@ fn mapped(processes: &HashMap<Pid, Process>) -> Mapped<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Credit, KtimeNs, Process, Work};
+    use super::{Credit, KtimeNs, Process, Task};
     use crate::processes::process::new_process;
     use energy_trace_model::ids::{Pid, ProcessKey};
     use energy_trace_model::recording::record;
@@ -296,10 +296,10 @@ mod tests {
         }
         process.has_news = true;
         assert!(process.work(false, now).is_none());
-        assert!(process.work(true, now) == Some(Work::Tell));
+        assert!(process.work(true, now) == Some(Task::Tell));
         process.dirty = true;
-        assert!(process.work(false, now) == Some(Work::Read));
+        assert!(process.work(false, now) == Some(Task::Read));
         process.has_ended = true;
-        assert!(process.work(false, now).is_none() && process.work(true, now) == Some(Work::Tell));
+        assert!(process.work(false, now).is_none() && process.work(true, now) == Some(Task::Tell));
     }
 }
