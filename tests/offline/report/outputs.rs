@@ -17,7 +17,8 @@ use energy_trace_report::folded::{FoldedOptions, Per};
 use energy_trace_report::functions::functions;
 use energy_trace_report::json::JsonOptions;
 use energy_trace_report::rest::Rest;
-use energy_trace_report::rows::{Row, rows, rows_at};
+use energy_trace_report::row::Row;
+use energy_trace_report::rows::{rows, rows_at};
 use energy_trace_report::table::TableOptions;
 use energy_trace_report::{By, DomainChoice, Level, ReportError, csv, flamegraph, folded, json, table};
 use energy_trace_tests::report::schema_errors;
@@ -488,20 +489,20 @@ proptest! {
         let run = random_run(&stacks, &spent);
         let all = functions(&run);
         for row in &run.ledger {
-            let own: MicroJoules = all.iter().map(|function| function.spent.own.energy[row.class]).sum();
+            let own: MicroJoules = all.iter().map(|function| function.row.spent.own.energy[row.class]).sum();
             prop_assert_eq!(own, row.target);
         }
-        let time: u64 = all.iter().map(|function| function.spent.own.time_ns).sum();
+        let time: u64 = all.iter().map(|function| function.row.spent.own.time_ns).sum();
         prop_assert_eq!(time, 10_000_000 * spent.len() as u64);
         for function in &all {
-            assert!(function.spent.total.samples <= spent.len() as u64);
-            assert!(function.spent.own.time_ns <= function.spent.total.time_ns);
+            assert!(function.row.spent.total.samples <= spent.len() as u64);
+            assert!(function.row.spent.own.time_ns <= function.row.spent.total.time_ns);
         }
         for frames in NativeFrames::ALL {
             let folded = native_frames::folded(&run, frames);
             let energies = |run: &Profile| run.rows.iter().map(|row| (row.energy, row.time_ns)).collect::<Vec<_>>();
             prop_assert_eq!(energies(&run), energies(&folded));
-            let own: MicroJoules = functions(&folded).iter().map(|function| function.spent.own.energy.total()).sum();
+            let own: MicroJoules = functions(&folded).iter().map(|function| function.row.spent.own.energy.total()).sum();
             prop_assert_eq!(own, run.ledger.iter().map(|row| row.target).sum(), "{:?}", frames);
         }
         for by in &By::ALL {

@@ -239,7 +239,7 @@ fn package(energy: EnergyByClass) -> MicroJoules {
 fn flags_of(profile: &Profile) -> HashMap<FunctionKey<'_>, bool> {
     let mut by_name = HashMap::new();
     for function in functions(profile) {
-        let doubted = function.flags.iter().any(|flag| DOUBTS.contains(flag));
+        let doubted = function.row.flags.iter().any(|flag| DOUBTS.contains(flag));
         by_name.insert((function.kind, function.module, function.symbol), doubted);
     }
     let flag = |frame| {

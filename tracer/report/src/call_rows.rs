@@ -5,11 +5,14 @@
 use super::calls::{CallTable, Kind, Label, Step};
 use super::fold::{Interner, fold};
 use super::inside::{Inside, weight};
-use super::rows::{MISSING_ROW, Row};
+use super::row::{CallSite, Row};
 use super::uncertainty::Uncertainties;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Frame;
 use energy_trace_names::{CALLS, file_name};
+
+/// Stands for a row that a damaged recording lacks.
+static MISSING_ROW: Label = Label { name: String::new(), kind: Kind::Rest, without_name: None };
 
 /// Which of the calls on a stack are rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -35,17 +38,6 @@ impl Level {
             Self::Tree => "tree",
         }
     }
-}
-
-/// The place of the program that made a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CallSite {
-    /// The program's file.
-    pub file: String,
-    /// The line; 0 when unknown.
-    pub line: u32,
-    /// The public name of what was called.
-    pub api: String,
 }
 
 /// Rows of calls.

@@ -7,7 +7,8 @@ use super::csv_cells::Cells;
 use super::fold::{Cost, Spent};
 use super::functions::{Function, functions};
 use super::per_work::{beside, uj_per_unit};
-use super::rows::{Row, rows_at};
+use super::row::Row;
+use super::rows::rows_at;
 use super::{By, Kind, Level, run};
 use energy_trace_certainty::Uncertainty;
 use energy_trace_model::profile::Profile;
@@ -123,7 +124,7 @@ fn number_columns() -> impl Iterator<Item = String> {
 
 fn fields(profile: &Profile, function: &Function) -> Vec<String> {
     let mut fields = vec![
-        shown(&function.name).into_owned(),
+        shown(&function.row.name).into_owned(),
         shown(&function.symbol).into_owned(),
         shown(&function.module).into_owned(),
         shown(&function.file).into_owned(),
@@ -131,9 +132,10 @@ fn fields(profile: &Profile, function: &Function) -> Vec<String> {
         kind_word(function.kind).to_owned(),
         function.api.to_string(),
     ];
-    fields.extend(numbers(&function.spent, function.uncertainty, &function.flags));
-    fields.extend(calls(profile, function.calls.as_ref()));
-    fields.extend(per_unit(profile, None, &function.spent));
+    let Row { spent, uncertainty, flags, calls: made, .. } = &function.row;
+    fields.extend(numbers(spent, *uncertainty, flags));
+    fields.extend(calls(profile, made.as_ref()));
+    fields.extend(per_unit(profile, None, spent));
     fields
 }
 

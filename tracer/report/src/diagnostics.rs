@@ -280,9 +280,9 @@ fn program_uncertain(profile: &Profile) -> Option<Diagnostic> {
 /// Whether functions that the run does not show have half of the energy.
 fn is_mostly_unknown(profile: &Profile) -> bool {
     let choice = run::headline(profile);
-    let energy = |function: &Function| run::chosen(&function.spent.own.energy, choice);
+    let energy = |function: &Function| run::chosen(&function.row.spent.own.energy, choice);
     let functions = functions(profile);
-    let unknown = functions.iter().filter(|function| function.flags.contains(&UNIDENTIFIED)).map(energy);
+    let unknown = functions.iter().filter(|function| function.row.flags.contains(&UNIDENTIFIED)).map(energy);
     let [unknown, all] = [unknown.sum(), functions.iter().map(energy).sum::<MicroJoules>()];
     !run::is_modelled(profile, choice) && unknown + unknown > all
 }

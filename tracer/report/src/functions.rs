@@ -7,11 +7,11 @@
 
 use super::apart::suffixes;
 use super::calls::naming::exported_name;
-use super::counts::{CallsMade, by_function};
+use super::counts::by_function;
 use super::fold::{Cost, Interner, Spent, fold};
+use super::row::Row;
 use super::uncertainty::Uncertainties;
 use super::{DomainChoice, run};
-use energy_trace_certainty::Uncertainty;
 use energy_trace_model::ids::FrameId;
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::record::{Frame, FrameKind};
@@ -25,11 +25,11 @@ use std::collections::{BTreeSet, HashMap};
 /// The frame that stands for an entry that a damaged recording lacks.
 pub const MISSING: &str = "[missing frame]";
 
-/// One function (or one public API name) and what it spent.
+/// One function (or one public API name): its row, under the public API name where there is one, and whose code it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// The name shown: the public API name where there is one, else as `symbol`.
-    pub name: String,
+    /// What it spent.
+    pub row: Row,
     /// The real name: Python `module.qualname`, native demangled, kernel with `_[k]`.
     pub symbol: String,
     /// Python module, or path of the library; empty where there is none.
@@ -40,25 +40,10 @@ pub struct Function {
     pub line: u32,
     /// Kind of frame.
     pub kind: FrameKind,
-    /// Whether `name` is a public name that users call it by.
+    /// Whether its row's name is a public name that users call it by.
     pub api: bool,
     /// Build id of the library in hex, where it has one.
     pub build_id: Option<String>,
-    /// What it spent itself and in total.
-    pub spent: Spent,
-    /// Where it lies: what tells it from others of its name.
-    pub place: String,
-    /// What stands behind its name where others have that too (`apart.rs`).
-    pub behind: String,
-    /// Its calls, where they were counted.
-    pub calls: Option<CallsMade>,
-    /// How sure the total energy is; `None`: not known, as of a part of a run; psys is left out unless there is nothing else.
-    pub uncertainty: Option<Uncertainty>,
-    /// Whether it only starts the interpreter: it calls the outermost Python frame in nearly all stacks that have it.
-    pub starts: bool,
-    /// Words for the reader: `low-samples` (under 100), `estimated` (no energy counter), `no-symbol`, `unidentified` (the run does not
-    /// show how much it draws), `stolen-time` (it ran for longer than samples saw), `dram:time` (memory's energy is split by CPU time).
-    pub flags: Vec<&'static str>,
 }
 
 /// What makes two frames one function.
@@ -200,34 +185,26 @@ impl<'a> FunctionTable<'a> {
     fn function(
         &self,
         number: usize,
-        spent: Spent,
-        rows: &[usize],
+        spent: (Spent, Vec<usize>),
         uncertainties: &Uncertainties<'_>,
     ) -> Function {
         let frame = self.speaker(number);
         let text = |field: fn(&Frame) -> &str| frame.map(field).unwrap_or_default().to_owned();
-        let name = self.name(number);
-        let uncertainty = uncertainties.uncertainty(&spent.total, rows);
-        let mut flags = uncertainties.flags(&spent.total, uncertainty.as_ref());
+        let mut row = Row::new(self.name(number), spent, uncertainties);
+        row.special = self.kind(number) == FrameKind::Special;
+        row.place = frame.map(place_of).unwrap_or_default();
         if frame.is_some_and(is_nameless) {
-            flags.push("no-symbol");
+            row.flags.push("no-symbol");
         }
         Function {
-            symbol: frame.map_or_else(|| name.clone(), frame_name),
+            symbol: frame.map_or_else(|| row.name.clone(), frame_name),
             module: text(|frame| &frame.module),
             file: text(|frame| &frame.file),
             line: frame.map_or(0, |frame| if frame.first_line == 0 { frame.line } else { frame.first_line }),
             kind: self.kind(number),
             api: matches!(self.identities.labels().get(number), Some(Identity::Api(_))),
             build_id: frame.and_then(|frame| self.profile.build_ids.get(&frame.module)).cloned(),
-            place: frame.map(place_of).unwrap_or_default(),
-            behind: String::new(),
-            calls: None,
-            uncertainty,
-            starts: false,
-            name,
-            spent,
-            flags,
+            row,
         }
     }
 }
@@ -273,15 +250,17 @@ pub fn functions(profile: &Profile) -> Vec<Function> {
     let groups = fold(profile, |row, path| table.path(row, path));
     let inside = table.beyond_start(profile);
     let (calls, behind) = (by_function(profile, &table), table.behind());
-    let function = |(number, (spent, rows)): (usize, (Spent, Vec<usize>))| Function {
-        behind: behind.get(number).cloned().unwrap_or_default(),
-        calls: calls.get(&number).copied(),
-        starts: only_starts(inside.get(&number).copied().unwrap_or(0), &spent),
-        ..table.function(number, spent, &rows, &uncertainties)
+    let function = |(number, spent): (usize, (Spent, Vec<usize>))| {
+        let mut function = table.function(number, spent, &uncertainties);
+        let row = &mut function.row;
+        row.inside = behind.get(number).cloned().unwrap_or_default();
+        row.calls = calls.get(&number).copied();
+        row.starts = only_starts(inside.get(&number).copied().unwrap_or(0), &row.spent);
+        function
     };
     let mut functions: Vec<Function> = groups.into_iter().map(function).collect();
     let choice = uncertainties.choice;
-    functions.sort_by_cached_key(|function| order(choice, &function.spent, &function.symbol));
+    functions.sort_by_cached_key(|function| order(choice, &function.row.spent, &function.symbol));
     functions
 }
 

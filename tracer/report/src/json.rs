@@ -490,7 +490,7 @@ impl<'a> LedgerLine<'a> {
 impl<'a> FunctionLine<'a> {
     fn of(profile: &Profile, function: &'a Function) -> Self {
         Self {
-            name: &function.name,
+            name: &function.row.name,
             symbol: &function.symbol,
             module: &function.module,
             file: &function.file,
@@ -498,11 +498,11 @@ impl<'a> FunctionLine<'a> {
             kind: function.kind,
             api: function.api,
             build_id: function.build_id.as_deref(),
-            spent: SpentLine::of(profile, None, &function.spent),
-            calls: CallsLine::of(profile, function.calls.as_ref()),
-            ci95_uj: ci95_uj(function.uncertainty.as_ref()),
-            bounds_uj: bounds_uj(function.uncertainty.as_ref()),
-            flags: &function.flags,
+            spent: SpentLine::of(profile, None, &function.row.spent),
+            calls: CallsLine::of(profile, function.row.calls.as_ref()),
+            ci95_uj: ci95_uj(function.row.uncertainty.as_ref()),
+            bounds_uj: bounds_uj(function.row.uncertainty.as_ref()),
+            flags: &function.row.flags,
         }
     }
 }

@@ -4,7 +4,8 @@
 
 use super::json::{SpentLine, bounds_uj, ci95_uj};
 use super::json_calls::CallsLine;
-use super::rows::{Row, rows_at};
+use super::row::Row;
+use super::rows::rows_at;
 use super::{By, Level};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::profile::Profile;

@@ -50,6 +50,7 @@ pub mod phases;
 mod ranges;
 mod rates;
 pub mod rest;
+pub mod row;
 pub mod rows;
 pub mod summary;
 pub mod table;
@@ -86,9 +87,10 @@ pub mod table_details;
 pub mod thermal;
 mod uncertainty;
 
-pub use call_rows::{CallSite, Level};
+pub use call_rows::Level;
 pub use calls::Kind;
 pub use counts::CallsMade;
+pub use row::CallSite;
 
 /// What one row of a table stands for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -40,13 +40,14 @@ pub(crate) fn used(profile: &Profile, typed: &str) -> Option<Used> {
     let of_frames = |is_it: &dyn Fn(&Frame) -> bool| of_frames(profile, &uncertainties, is_it);
     let function = || {
         let all = functions(profile);
-        let is_in_file =
-            |of: &&Function| !of.behind.is_empty() && name.is(&format!("{}{}", of.name, of.behind));
-        let mut alike = all.iter().filter(|of| name.is(&of.name) || name.is(&of.symbol));
+        let is_in_file = |Function { row, .. }: &&Function| {
+            !row.inside.is_empty() && name.is(&format!("{}{}", row.name, row.inside))
+        };
+        let mut alike = all.iter().filter(|of| name.is(&of.row.name) || name.is(&of.symbol));
         let found = all.iter().find(is_in_file).or_else(|| alike.next())?;
         // One of several functions of a name would keep a budget that all of them together exceed.
         let several = alike.next().and_then(|_| of_frames(&|frame| name.is(&frame_name(frame))));
-        several.or_else(|| Some((energy(found.spent.total), found.uncertainty)))
+        several.or_else(|| Some((energy(found.row.spent.total), found.row.uncertainty)))
     };
     largest(By::Api)
         .or_else(function)

@@ -7,7 +7,7 @@ use super::apart;
 use super::calls::owner::{Owner, owner};
 use super::fold::{Cost, Interner, Spent, fold};
 use super::inside::{Inside, weight};
-use super::rows::Row;
+use super::row::Row;
 use super::uncertainty::Uncertainties;
 use energy_trace_model::ids::StackId;
 use energy_trace_model::profile::{Profile, ProfileRow};

@@ -4,7 +4,7 @@
 //! its work, and its own are within them. Leaves out how ranges are seen (`tracer/probe`).
 
 use super::fold::{Interner, Spent, fold};
-use super::rows::Row;
+use super::row::Row;
 use super::run::chosen;
 use super::uncertainty::Uncertainties;
 use energy_trace_certainty::Uncertainty;
@@ -93,7 +93,7 @@ fn without_domain(name: &str) -> &str {
 mod tests {
     use super::{has_ranges, range_rows, step, used};
     use crate::By;
-    use crate::rows::Row;
+    use crate::row::Row;
     use crate::table::{self, TableOptions};
     use crate::uncertainty::Uncertainties;
     use energy_trace_model::ids::{FrameId, StackId, ThreadKey};

@@ -4,57 +4,22 @@
 
 use super::By;
 use super::apart::{self, told_apart};
-use super::call_rows::{CallSite, Level, api_rows, in_tree_order, site_rows};
-use super::calls::{Kind, Label};
-use super::counts::{CallsMade, by_api};
+use super::call_rows::{Level, api_rows, in_tree_order, site_rows};
+use super::calls::Kind;
+use super::counts::by_api;
 use super::fold::{Interner, Spent, fold};
 use super::functions::{FunctionTable, MISSING, functions, order};
 use super::phases::phase_rows;
 use super::ranges::range_rows;
+use super::row::Row;
 use super::run::chosen;
 use super::uncertainty::{LOW_SAMPLES, UNIDENTIFIED, Uncertainties};
-use energy_trace_certainty::Uncertainty;
 use energy_trace_model::ids::{FrameId, ProcessKey, ThreadKey};
 use energy_trace_model::profile::{Profile, ProfileRow};
-use energy_trace_model::recording::record::FrameKind;
 use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_names::native_frames::{self, NativeFrames};
 use energy_trace_names::{place_name, process_row_name, thread_row_name};
 use std::collections::BTreeMap;
-
-/// Stands for a row that a damaged recording lacks.
-pub(crate) static MISSING_ROW: Label = Label { name: String::new(), kind: Kind::Rest, without_name: None };
-
-/// One row: a name and what it spent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
-    /// What it stands for.
-    pub name: String,
-    /// The callers of a stack's innermost frame, from the nearest on; empty where a row is no stack.
-    pub callers: Vec<String>,
-    /// What it spent itself and in total.
-    pub spent: Spent,
-    /// How sure the total energy is, as in `functions::Function`.
-    pub uncertainty: Option<Uncertainty>,
-    /// Words for the reader, as in `functions::Function`.
-    pub flags: Vec<&'static str>,
-    /// Whether it stands for something that is no code: `[unsampled]`.
-    pub special: bool,
-    /// Whether it is a function that only starts the interpreter.
-    pub starts: bool,
-    /// What it is where rows are calls: a call, an import, something else.
-    pub kind: Option<Kind>,
-    /// Where the program made the call, for rows by call.
-    pub site: Option<CallSite>,
-    /// Calls of what it stands for, by whomever, where they were counted.
-    pub calls: Option<CallsMade>,
-    /// Which phase it is, where rows are phases.
-    pub phase: Option<usize>,
-    /// Where it lies, as far as that tells it from others of its name; empty where nothing is asked.
-    pub(crate) place: String,
-    /// Which other rows of the table hold it, as it stands behind the name: `  (in :87)`; empty where none does.
-    pub inside: String,
-}
 
 /// The rows of a profile, those with the most energy of their own first.
 pub fn rows(profile: &Profile, by: By) -> Vec<Row> {
@@ -66,7 +31,7 @@ pub fn rows(profile: &Profile, by: By) -> Vec<Row> {
 pub fn rows_at(profile: &Profile, by: By, level: Level) -> Vec<Row> {
     let uncertainties = Uncertainties::new(profile);
     let mut rows = match by {
-        By::Function => function_rows(profile),
+        By::Function => functions(profile).into_iter().map(|function| function.row).collect(),
         By::Python => {
             let python = native_frames::folded(profile, NativeFrames::None);
             frame_rows(&python, &uncertainties, told_apart(&python, place_name))
@@ -96,33 +61,6 @@ pub fn rows_at(profile: &Profile, by: By, level: Level) -> Vec<Row> {
     rows
 }
 
-impl Row {
-    pub(crate) fn new(
-        name: String,
-        (spent, rows): (Spent, Vec<usize>),
-        uncertainties: &Uncertainties<'_>,
-    ) -> Self {
-        let special = name.starts_with('[') && name.ends_with(']');
-        let uncertainty = uncertainties.uncertainty(&spent.total, &rows);
-        let flags = uncertainties.flags(&spent.total, uncertainty.as_ref());
-        Self {
-            name,
-            callers: Vec::new(),
-            spent,
-            uncertainty,
-            flags,
-            special,
-            starts: false,
-            kind: None,
-            site: None,
-            calls: None,
-            phase: None,
-            place: String::new(),
-            inside: String::new(),
-        }
-    }
-}
-
 /// What is doubtful about a row's number, in one character. `is_modelled`: no row's power is known (`run::is_modelled`).
 pub(crate) fn mark(flags: &[&'static str], is_modelled: bool) -> &'static str {
     match (flags.contains(&UNIDENTIFIED) && !is_modelled, flags.contains(&LOW_SAMPLES)) {
@@ -139,25 +77,6 @@ pub(crate) fn notes(hidden: usize, marks: &[&str]) -> Vec<String> {
     let open = "? this run cannot separate its power from other code";
     let open = marks.contains(&"?").then(|| open.to_owned());
     hidden.into_iter().chain(rough).chain(open).collect()
-}
-
-fn function_rows(profile: &Profile) -> Vec<Row> {
-    let rows = functions(profile).into_iter().map(|function| Row {
-        name: function.name,
-        callers: Vec::new(),
-        spent: function.spent,
-        uncertainty: function.uncertainty,
-        flags: function.flags,
-        special: function.kind == FrameKind::Special,
-        starts: function.starts,
-        kind: None,
-        site: None,
-        calls: function.calls,
-        phase: None,
-        place: function.place,
-        inside: function.behind,
-    });
-    rows.collect()
 }
 
 /// Rows of the names of the frames of a stack; `of_frames`: what each frame of the profile is called.

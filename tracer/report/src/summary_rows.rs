@@ -8,6 +8,7 @@ use super::fold::{Cost, Interner, fold};
 use super::functions::MISSING;
 use super::inside::weight;
 use super::own_rows::{Own, OwnCode, is_python_program, own_rows, with_packages};
+use super::row::Row;
 use super::rows::{self, rows};
 use super::table_cells::{EnergyScale, percent, seconds};
 use super::uncertainty::Uncertainties;
@@ -207,8 +208,8 @@ pub(crate) fn processes(profile: &Profile, measure: Measure) -> Top {
     Top::ranked("program", true, rows(profile, By::Process).into_iter().map(whole_row).collect(), measure)
 }
 
-fn whole_row(row: rows::Row) -> TopRow {
-    let rows::Row { name, inside, spent, uncertainty, flags, special, .. } = row;
+fn whole_row(row: Row) -> TopRow {
+    let Row { name, inside, spent, uncertainty, flags, special, .. } = row;
     TopRow { name: name + &inside, cost: spent.total, uncertainty, flags, special }
 }
 
@@ -219,7 +220,7 @@ pub(crate) fn own_functions(profile: &Profile, measure: Measure, most: usize) ->
     let is_python = is_python_program(&python);
     let mut rows = if is_python { own_rows(&python, Own::Functions) } else { Vec::new() };
     let spend = with_packages(&python, Own::Functions);
-    let spends = |row: &rows::Row| spend.get(&row.name).map_or(0, |cost| measure.amount(cost));
+    let spends = |row: &Row| spend.get(&row.name).map_or(0, |cost| measure.amount(cost));
     let whole = i128::from(measure.whole(profile));
     let (part, of) = OWN_MOST;
     rows.retain(|row| {
@@ -235,7 +236,7 @@ pub(crate) fn own_functions(profile: &Profile, measure: Measure, most: usize) ->
 }
 
 /// What is in none of these rows: `62.0% in none of these, 40.0% by generated code (<blob>)`, where that is much.
-fn outside(python: &Profile, rows: &[rows::Row]) -> Option<String> {
+fn outside(python: &Profile, rows: &[Row]) -> Option<String> {
     let (code, weight) = (OwnCode::of(python, Own::Functions), weight(python));
     let shown: BTreeSet<&str> = rows.iter().map(|row| row.name.as_str()).collect();
     let is_shown = |label: &usize| code.names().get(*label).is_some_and(|name| shown.contains(name.as_str()));

@@ -7,7 +7,8 @@ use super::counts::counted;
 use super::fold::Cost;
 use super::outer_line::{OuterLine, differences, outer_line};
 use super::own_rows::{Own, is_python_program, own_rows, with_frames};
-use super::rows::{self, Row, rows_at};
+use super::row::Row;
+use super::rows::{self, rows_at};
 use super::summary_rows::plus_minus;
 use super::table_cells::{
     DIM, EnergyScale, FILE_WIDTH, Grid, GridRow, Look, TITLE, WARNING, call_energy, percent, seconds, watts,

@@ -6,7 +6,8 @@
 //! (`top_work`), the terminal, and where windows come from.
 
 use super::apart::PathDepths;
-use super::rows::{Row, rows_at};
+use super::row::Row;
+use super::rows::rows_at;
 use super::top_work::WorkSoFar;
 use super::{By, Level, run};
 use anstyle::{AnsiColor, Style};

@@ -7,7 +7,8 @@ use energy_trace_report::By;
 use energy_trace_report::call_rows::{Made, made_path};
 use energy_trace_report::calls::{CallTable, Kind, Step};
 use energy_trace_report::fold::Interner;
-use energy_trace_report::rows::{Row, rows};
+use energy_trace_report::row::Row;
+use energy_trace_report::rows::rows;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
