@@ -26,9 +26,6 @@ const CONCURRENT_PERCENT: f64 = 2.0;
 /// may make up as many as they like; what comes later has no name, or no stack of its own.
 const MOST_KEPT: usize = 1 << 17;
 
-/// Launches of each, and their amounts together.
-type Sums = BTreeMap<Launcher, (u64, u64)>;
-
 /// All launches that are not yet sent.
 #[derive(Debug, Default)]
 pub(crate) struct LaunchCounter {
@@ -46,7 +43,7 @@ pub(crate) struct LaunchCounter {
     only: HashMap<Pid, u32>,
     /// Launches of kernels and graphs by device, process and stream.
     streams: HashMap<(u32, Pid, u64), u64>,
-    open: BTreeMap<u32, (Launches, Sums)>,
+    open: BTreeMap<u32, Launches>,
     waits: Vec<GpuWait>,
     ready: Vec<Record>,
     /// Whose stacks launches stand in, since that was last sent.
@@ -184,9 +181,7 @@ impl LaunchCounter {
     fn wait(&mut self, head: EventContext, from: KtimeNs, thread: ThreadKey) {
         let device = self.device_of(head);
         self.waits.push(GpuWait { thread, device, from, until: head.at });
-        if let Some((batch, work)) = self.open.remove(&device) {
-            self.close(batch, work);
-        }
+        self.ready.extend(self.open.remove(&device).map(Record::Launches));
     }
 
     /// Whether a process has not launched before.
@@ -283,37 +278,29 @@ impl LaunchCounter {
         if self.are_agents { AGENT_TICK_NS } else { TICK_NS }
     }
 
-    fn add(&mut self, device: u32, at: KtimeNs, work: Launcher, (count, amount): (u64, u64)) {
-        if self.open.get(&device).is_some_and(|(batch, _)| at.ns_since(batch.from) >= self.tick_ns())
-            && let Some((batch, work)) = self.open.remove(&device)
-        {
-            self.close(batch, work);
+    fn add(&mut self, device: u32, at: KtimeNs, who: Launcher, (count, amount): (u64, u64)) {
+        if self.open.get(&device).is_some_and(|batch| at.ns_since(batch.from) >= self.tick_ns()) {
+            self.ready.extend(self.open.remove(&device).map(Record::Launches));
         }
-        let new = || (Launches { device, from: at, until: at, work: Vec::new() }, BTreeMap::new());
-        let (batch, sums) = self.open.entry(device).or_insert_with(new);
+        let new = || Launches { device, from: at, until: at, work: Vec::new() };
+        let batch = self.open.entry(device).or_insert_with(new);
         (batch.from, batch.until) = (batch.from.min(at), batch.until.max(at));
-        let sum: &mut (u64, u64) = sums.entry(work).or_default();
-        *sum = (sum.0 + count, sum.1.saturating_add(amount));
-    }
-
-    fn close(&mut self, mut batch: Launches, sums: Sums) {
-        let launched =
-            |(Launcher { thread, stack }, (count, amount))| Launched { thread, stack, count, amount };
-        batch.work = sums.into_iter().map(launched).collect();
-        self.ready.push(Record::Launches(batch));
+        let Launcher { thread, stack } = who;
+        match batch.work.binary_search_by_key(&who, |of| Launcher { thread: of.thread, stack: of.stack }) {
+            Ok(place) => {
+                let sum = &mut batch.work[place];
+                (sum.count, sum.amount) = (sum.count + count, sum.amount.saturating_add(amount));
+            }
+            Err(place) => batch.work.insert(place, Launched { thread, stack, count, amount }),
+        }
     }
 
     /// Records that are complete before a moment; with `None` all.
     pub(crate) fn take(&mut self, before: Option<KtimeNs>) -> Vec<Record> {
-        let done =
-            |batch: &Launches| before.is_none_or(|before| before.ns_since(batch.from) >= self.tick_ns());
-        let devices: Vec<u32> =
-            self.open.iter().filter(|(_, (batch, _))| done(batch)).map(|(&device, _)| device).collect();
-        for device in devices {
-            if let Some((batch, work)) = self.open.remove(&device) {
-                self.close(batch, work);
-            }
-        }
+        let tick_ns = self.tick_ns();
+        let done = |batch: &Launches| before.is_none_or(|before| before.ns_since(batch.from) >= tick_ns);
+        let done = self.open.extract_if(.., |_, batch| done(batch));
+        self.ready.extend(done.map(|(_, batch)| Record::Launches(batch)));
         if !self.waits.is_empty() {
             self.ready.push(Record::GpuWaits(std::mem::take(&mut self.waits)));
         }
