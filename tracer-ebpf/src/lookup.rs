@@ -90,6 +90,7 @@ impl Lookup {
     }
 }
 
+#[cfg(not(emulated))]
 #[cfg(test)]
 mod tests {
     use super::{Answer, Lookup};

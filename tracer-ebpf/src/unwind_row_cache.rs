@@ -213,6 +213,7 @@ fn low<const BITS: u32>(value: u64) -> usize {
     value as usize
 }
 
+#[cfg(not(emulated))]
 #[cfg(test)]
 mod tests {
     extern crate alloc;

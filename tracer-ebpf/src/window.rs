@@ -44,6 +44,7 @@ pub fn is_close(last: u64, address: u64) -> bool {
     last.wrapping_sub(address) < PYTHON_WINDOW
 }
 
+#[cfg(not(emulated))]
 #[cfg(test)]
 mod tests {
     use super::{PAGE, PYTHON_WINDOW, Stretch, WINDOW, down_from, is_close, up_from};

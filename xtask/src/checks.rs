@@ -9,11 +9,11 @@
 
 use crate::bpf::{self, Warnings};
 use crate::command::{read_output, run};
+use crate::emulated;
 use crate::frameworks;
 use crate::kernel;
 use crate::portable;
 use crate::setup::{self, Purpose};
-use crate::target::Target;
 use crate::workspace::Workspace;
 use anyhow::{Context as _, Result, anyhow};
 use nix::sys::signal::{self, SigHandler, Signal};
@@ -260,7 +260,7 @@ fn lint<'a>(workspace: &Workspace, cargo: &'a mut Command) -> &'a mut Command {
 /// benchmarks and examples are.
 fn check_others(workspace: &Workspace) -> Vec<Result<()>> {
     std::thread::sleep(AFTER_THE_LOCK);
-    let tasks = || vec![test_tasks(workspace), test_other_rules(workspace)];
+    let tasks = || vec![test_tasks(workspace), emulated::test(workspace)];
     let (mut found, built) = beside(tasks, || test_units(workspace, &["--no-run"]));
     let run = || built.and_then(|()| test_units(workspace, &[]));
     let (ran, others) = beside(run, || [build_benches(workspace), test_examples(workspace)]);
@@ -287,70 +287,6 @@ fn test_units(workspace: &Workspace, more: &[&str]) -> Result<()> {
     run(&mut nice(&of_all(workspace, &words)))
 }
 
-/// Packages that code of `unwind` and its tests use.
-const LIBRARIES: [&str; 11] = [
-    "cpp_demangle",
-    "energy_trace_model",
-    "energy_trace_names",
-    "gimli",
-    "memmap2",
-    "nix",
-    "object",
-    "proptest",
-    "serde",
-    "tempfile",
-    "thiserror",
-];
-/// Its rooms whose tests hold no machine code and no file of this processor.
-const ANY_PROCESSOR: [&str; 6] = [
-    "arch::",
-    "context_variable::",
-    "cpython::running_thread",
-    "cpython::thread_places",
-    "elf::",
-    "thread_context::",
-];
-
-/// What is the other processor's alone and no processor is needed for: walks over stacks that were made by hand, rules for return addresses, where
-/// threads keep their own, which instructions a kernel emulates; and whether the BPF programs compile. It stands on little: the compiler
-/// alone makes it in seconds. Nothing is run as that processor's own code: a standard library and an emulator are 105 MB to fetch, and with what
-/// links some 15 s of CPU time on a new machine. `cargo xtask cross` does so, beside this (`.github/workflows/ci.yml`).
-fn test_other_rules(workspace: &Workspace) -> Result<()> {
-    let other = Target::Aarch64;
-    if other == Target::of_machine() {
-        return Ok(());
-    }
-    let built = workspace.target().join("debug/deps");
-    let folder = workspace.target().join(format!("rules-{}", other.arch()));
-    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    bpf::check(workspace, other, &folder.join("bpf"))?;
-    let compile = |source: &str, words: &[&str]| {
-        let mut rustc = Command::new(Path::new(workspace.cargo().get_program()).with_file_name("rustc"));
-        rustc.current_dir(workspace.root()).arg(source).args(["--edition=2024", "-Dwarnings"]).args(words);
-        rustc.args(["--cfg", &format!("bpf_target_arch=\"{}\"", other.arch())]);
-        rustc.env("CARGO", workspace.cargo().get_program());
-        rustc.env("CARGO_MANIFEST_DIR", workspace.root().join("tracer/unwind"));
-        run(rustc.arg("-L").arg(&built).arg("--out-dir").arg(&folder))
-    };
-    compile("tracer-ebpf/src/lib.rs", &["--crate-name=tracer_ebpf", "--crate-type=rlib"])?;
-    let walkers = format!("--extern=tracer_ebpf={}", folder.join("libtracer_ebpf.rlib").display());
-    let library =
-        |name| bpf::newest_library(&built, name).map(|file| format!("--extern={name}={}", file.display()));
-    let mut of_unwind = LIBRARIES.into_iter().map(library).collect::<Result<Vec<_>>>()?;
-    of_unwind.push(walkers.clone());
-    let tests: [(&str, &str, &[String], &[&str]); 3] = [
-        ("tracer-ebpf/tests/aarch64.rs", "walks", &[walkers], &[]),
-        ("tracer/unwind/src/lib.rs", "rules", &of_unwind, &ANY_PROCESSOR),
-        ("tracer/probe/src/arch/aarch64.rs", "probes", &[], &[]),
-    ];
-    tests.into_iter().try_for_each(|(source, name, libraries, rooms)| {
-        let libraries = libraries.iter().map(String::as_str);
-        let words: Vec<&str> = ["--test", "--crate-name", name].into_iter().chain(libraries).collect();
-        compile(source, &words)?;
-        run(Command::new(folder.join(name)).args(rooms))
-    })
-}
-
 /// The examples on packages' front pages.
 fn test_examples(workspace: &Workspace) -> Result<()> {
     let words = [["test", "--no-fail-fast", "--doc"].as_slice(), &NOT_UNITS].concat();
@@ -370,7 +306,7 @@ fn test_tasks(workspace: &Workspace) -> Result<()> {
 }
 
 /// The same command, with the CPU time that others leave.
-fn nice(command: &Command) -> Command {
+pub(crate) fn nice(command: &Command) -> Command {
     let mut nice = Command::new("nice");
     nice.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());
     nice.current_dir(command.get_current_dir().unwrap_or(Path::new(".")));

@@ -5,7 +5,7 @@
 
 use crate::apt::{self, package};
 use crate::command::{find, read_output, run};
-use crate::private_apt::{BOOKWORM, PrivateApt, TRIXIE};
+use crate::private_apt::{BOOKWORM, BOOKWORM_SECURITY, PrivateApt, TRIXIE};
 use crate::product;
 use crate::target::Target;
 use crate::toolchain::{DEBIAN_PACKAGES, DEBIAN_RUSTC};
@@ -102,7 +102,6 @@ pub struct Cross {
 impl Cross {
     /// Installs what is missing.
     pub fn install(workspace: &Workspace, target: Target) -> Result<Self> {
-        let folder = workspace.cross().join(target.arch());
         let (gcc, libc) = (target.tool("gcc"), format!("libc6-dev-{}-cross", target.debian()));
         let mut wanted =
             vec![package(DEBIAN_PACKAGES[0], "compiles, in the version of its standard libraries")];
@@ -114,7 +113,7 @@ impl Cross {
             ]);
         }
         apt::install(&wanted, &workspace.log())?;
-        Ok(Self { target, sysroot: ensure_sysroot(&folder, target, &workspace.log())? })
+        Ok(Self { target, sysroot: ensure_sysroot(workspace, target)? })
     }
 
     /// Has a cargo command build for the processor, and embed the BPF programs for it.
@@ -171,7 +170,8 @@ pub(crate) fn command_for(workspace: &Workspace, target: Target, program: &Path)
 }
 
 /// The folder in which rustc finds the other processor's standard library, and this one's for what is run while building.
-fn ensure_sysroot(folder: &Path, target: Target, log: &Path) -> Result<PathBuf> {
+pub(crate) fn ensure_sysroot(workspace: &Workspace, target: Target) -> Result<PathBuf> {
+    let (folder, log) = (&workspace.cross().join(target.arch()), &workspace.log());
     let version = read_output(Command::new("dpkg-query").args(["-W", "-f=${Version}", DEBIAN_PACKAGES[0]]))?;
     let sysroot = folder.join(format!("sysroot-{version}"));
     if sysroot.exists() {
@@ -179,13 +179,11 @@ fn ensure_sysroot(folder: &Path, target: Target, log: &Path) -> Result<PathBuf> 
     }
     eprintln!("setup: Rust's standard library {version} for {} into {}", target.triple(), folder.display());
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let apt = PrivateApt { folder, target, sources: BOOKWORM, log };
     let root = folder.join(format!("std-{version}"));
-    let series =
-        series_of(&version).with_context(|| format!("rustc-web {version} has no version of Rust"))?;
-    for name in ["libstd-rust-web-dev".to_owned(), format!("libstd-rust-web-{series}")] {
-        apt.unpack_alone(&format!("{name}={version}"), &root)?;
-    }
+    let library = format!("libstd-rust-web-dev={version}");
+    let unpack =
+        |folder: &Path, sources| PrivateApt { folder, target, sources, log }.unpack_alone(&library, &root);
+    unpack(&folder.join("security"), BOOKWORM_SECURITY).or_else(|_| unpack(folder, BOOKWORM))?;
     let begun = folder.join("sysroot-begun");
     if begun.exists() {
         fs::remove_dir_all(&begun)?;
@@ -200,15 +198,9 @@ fn ensure_sysroot(folder: &Path, target: Target, log: &Path) -> Result<PathBuf> 
     Ok(sysroot)
 }
 
-/// `1.96` of Debian's `1.96.0+dfsg1-1~deb12u2`.
-fn series_of(version: &str) -> Option<String> {
-    let mut parts = version.split('.');
-    Some(format!("{}.{}", parts.next()?, parts.next()?))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Cross, for_emulator, series_of};
+    use super::{Cross, for_emulator};
     use crate::target::Target;
     use crate::workspace::Workspace;
     use std::process::Command;
@@ -243,12 +235,5 @@ mod tests {
         let units = said(&[]);
         assert!(units.starts_with("test --no-fail-fast --lib --package energy-trace-bpf"), "{units}");
         assert!(units.contains(" --package energy-trace-unwind -- --skip "), "{units}");
-    }
-
-    /// The package of the library is named after Rust's version.
-    #[test]
-    fn series() {
-        assert_eq!(series_of("1.96.0+dfsg1-1~deb12u2").as_deref(), Some("1.96"));
-        assert_eq!(series_of("none"), None);
     }
 }

@@ -13,6 +13,7 @@ pub mod command;
 mod consumers;
 pub mod cross;
 mod demo;
+mod emulated;
 mod fleet;
 mod fleet_prometheus;
 pub mod frameworks;

@@ -14,6 +14,8 @@ pub const BOOKWORM: &[&str] = &[
     "http://deb.debian.org/debian-security bookworm-security main",
     "http://deb.debian.org/debian bookworm-backports main",
 ];
+/// Where its compilers' newest versions come from: lists of a twentieth of the length.
+pub const BOOKWORM_SECURITY: &[&str] = &["http://deb.debian.org/debian-security bookworm-security main"];
 /// Where Debian 13's come from.
 pub const TRIXIE: &[&str] = &["http://deb.debian.org/debian trixie main"];
 /// Where Debian 11's come from.

@@ -7,7 +7,7 @@ use crate::apt::{self, Package, package};
 use crate::command::{find, read_output, run_logged};
 use crate::toolchain::{self, Compiler, Road};
 use crate::workspace::Workspace;
-use crate::{frameworks, linker};
+use crate::{emulated, frameworks, linker};
 use anyhow::{Context as _, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -129,6 +129,7 @@ fn test_packages() -> Vec<Package> {
     if !frameworks::imports(Path::new(frameworks::SYSTEM_PYTHON), &["gevent"]) {
         packages.push(package("python3-gevent", "a test records greenlets"));
     }
+    packages.extend(emulated::packages());
     packages
 }
 
