@@ -11,6 +11,7 @@ use energy_trace_model::recording::record::Name;
 use energy_trace_unwind::cfi::function_starts;
 use energy_trace_unwind::elf::{DebugSections, ElfFacts, path_of};
 use energy_trace_unwind::file_bytes::{Positioned, believable_bytes};
+use energy_trace_unwind::go::read_go_names;
 use energy_trace_unwind::plt::linked_functions;
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -39,7 +40,10 @@ pub fn name_places<'a>(
     for source in debug_file.into_iter().chain([file]) {
         fill(&mut places, source, &addresses, detail);
     }
-    if places.iter().any(|place| place.name.is_none()) {
+    if is_one_nameless(&places) {
+        fill_by_go(&mut places, file, &addresses);
+    }
+    if is_one_nameless(&places) {
         let starts = function_starts(file);
         for (place, &offset) in places.iter_mut().zip(offsets) {
             place.start = Some(start_of(&starts, offset));
@@ -77,6 +81,17 @@ fn read_crc32(file: &File) -> io::Result<u32> {
             0 => return Ok(crc.finalize()),
             read => crc.update(block.get(..read).unwrap_or_default()),
         }
+    }
+}
+
+fn is_one_nameless(places: &[Place]) -> bool {
+    places.iter().any(|place| place.name.is_none())
+}
+
+/// Names the places that have no name yet as Go's own table does.
+fn fill_by_go(places: &mut [Place], file: &File, addresses: &[u64]) {
+    for (place, function) in places.iter_mut().zip(read_go_names(file, addresses).unwrap_or_default()) {
+        place.name = place.name.take().or_else(|| Some(name(&function?, None)));
     }
 }
 
@@ -166,6 +181,41 @@ mod tests {
         let places = name_places(&file, [].into_iter(), &[at, entry, entry + 6], Detail::default());
         let names: Vec<_> = places.into_iter().map(|place| place.name.unwrap().name).collect();
         assert_eq!(names, ["f", "at::add()@plt", "at::add()@plt"]);
+    }
+
+    /// A stripped program of Go has the names of its own table: where that says where code begins, where only its module does (Go 1.26), and where
+    /// a C linker put it into another section; behind its code, and where a module is another table's, nothing has a name.
+    #[test]
+    #[cfg_attr(not(target_arch = "x86_64"), ignore = "a table as x86-64's programs have it")]
+    fn stripped_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = |section: &str, text: &str, module: &str| {
+            let source = format!(
+                ".globl _start\n_start: nop\nsecond: nop\nend: ret\n\
+                .section {section},\"aw\"\ntable: .long 0xfffffff1\n.byte 0, 0, 1, 8\n.quad 2, 0, {text}\n\
+                .quad names - table, 0, 0, pcs - table, list - table\n\
+                names: .asciz \"main.first\"\n.asciz \"main.(*box[...]).second\"\npcs: .byte 0\n\
+                list: .long 0, first_known - list, second - _start, known - list, end - _start\n\
+                first_known: .long 0, 0\nknown: .long 1, 11\n\
+                .section .go.buildinfo,\"a\"\n.quad 0\n\
+                .section .go.module,\"a\"\n.quad {module}\n.fill 21, 8, 0\n.quad _start\n"
+            );
+            std::fs::write(folder.path().join("a.s"), source).unwrap();
+            let mut cc = std::process::Command::new("cc");
+            cc.args(["-static", "-nostdlib", "-s", "-o", "a", "a.s"]).current_dir(folder.path());
+            assert!(cc.status().unwrap().success());
+            let file = File::open(folder.path().join("a")).unwrap();
+            let facts = ElfFacts::read(&file, &[]).unwrap();
+            let at = facts.file_offset(facts.entry).unwrap();
+            let places = name_places(&file, [].into_iter(), &[at, at + 1, at + 2], Detail::default());
+            places.into_iter().map(|place| place.name.map(|name| name.name)).collect::<Vec<_>>()
+        };
+        let named = [Some("main.first".into()), Some("main.(*box[...]).second".into()), None];
+        assert_eq!(names(".gopclntab", "_start", "0"), named);
+        assert_eq!(names(".gopclntab", "0", ".gopclntab"), named);
+        let behind_others = ".data.rel.ro,\"aw\"\n.quad 0\n.section .data.rel.ro";
+        assert_eq!(names(behind_others, "_start", "0"), named);
+        assert_eq!(names(".gopclntab", "0", "_start"), [None, None, None]);
     }
 
     /// A function of libc is found by its place; a place without a function has the start of one, or itself.

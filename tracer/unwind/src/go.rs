@@ -1,17 +1,24 @@
-//! Go's own tables to unwind rows: how far the stack pointer is below a function's caller, at each instruction.
+//! Go's own tables: to unwind rows, how far the stack pointer is below a function's caller at each instruction, and to names of functions, which
+//! a stripped program has still.
 //!
-//! Go writes no `.eh_frame`; its run-time walks stacks by `.gopclntab`. Sources: Go 1.19 and 1.20, `src/runtime/symtab.go` (`pcHeader`, `_func`,
-//! `step`). Leaves out tables of Go 1.17 and older, whose frames have frame pointers all
-//! the same, and position-independent programs whose tables are relocated as they start.
+//! Go writes no `.eh_frame`; its run-time walks stacks by `.gopclntab`. Sources: Go 1.19, 1.20, 1.26 and 1.27, `src/runtime/symtab.go`
+//! (`pcHeader`, `moduledata`, `_func`, `step`). Leaves out tables of Go 1.17 and older, whose frames have frame pointers all the same, and
+//! functions that the compiler put into others.
 
 use super::arch::go;
-use super::elf::{Elf, ElfError};
+use super::elf::{Elf, ElfError, with_elf};
 use object::{Object as _, ObjectSection as _};
+use std::borrow::Cow;
+use std::ffi::CStr;
+use std::fs::File;
 use std::ops::Range;
 use tracer_ebpf::rows::{Rule, rule};
 
 /// Names of the section: of plain and of position-independent programs.
 const SECTIONS: [&str; 2] = [".gopclntab", ".data.rel.ro.gopclntab"];
+/// Where a C linker puts a position-independent program's table, with much else, and what says that a file was made by Go.
+const SHARED_SECTION: &str = ".data.rel.ro";
+const BUILD_INFO: &str = ".go.buildinfo";
 /// First bytes of the table, by version.
 const GO_1_18: u32 = 0xffff_fff0;
 const GO_1_20: u32 = 0xffff_fff1;
@@ -31,7 +38,7 @@ const SWITCHES: [&[u8]; 3] = [b"runtime.systemstack", b"runtime.mcall", b"runtim
 
 /// Whether a file was made by Go.
 pub(super) fn is_go(elf: &Elf<'_>) -> bool {
-    SECTIONS.iter().any(|name| elf.section_by_name(name).is_some())
+    SECTIONS.iter().chain([&BUILD_INFO]).any(|name| elf.section_by_name(name).is_some())
 }
 
 /// Where rules begin to hold, by address (SVMA); nothing for a file that is not Go's, or whose table is damaged or of another version.
@@ -39,14 +46,64 @@ pub(super) fn is_go(elf: &Elf<'_>) -> bool {
 /// # Errors
 /// Where the table cannot be read.
 pub(super) fn read_go_rows(elf: &Elf<'_>, code: impl Fn(u64) -> bool) -> Result<Vec<(u64, Rule)>, ElfError> {
-    for name in SECTIONS {
-        if let Some(section) = elf.section_by_name(name) {
-            let bytes = section.uncompressed_data()?;
-            let table = Table::parse(&bytes).filter(|table| code(table.text));
-            return Ok(table.and_then(|table| table.rows()).unwrap_or_default());
-        }
+    let Some(bytes) = TableBytes::read(elf)? else { return Ok(Vec::new()) };
+    let table = bytes.parse().filter(|table| code(table.text));
+    Ok(table.and_then(|table| table.rows()).unwrap_or_default())
+}
+
+/// What Go's own table calls the functions at these addresses (SVMA), one answer each, in their order.
+///
+/// # Errors
+/// Where the table cannot be read.
+pub fn read_go_names(file: &File, addresses: &[u64]) -> Result<Vec<Option<String>>, ElfError> {
+    with_elf(file, |elf| {
+        let bytes = TableBytes::read(elf)?;
+        let table = bytes.as_ref().and_then(TableBytes::parse);
+        Ok(addresses.iter().map(|&address| table.as_ref()?.name(address)).collect())
+    })
+}
+
+/// A table as it stands in the file.
+struct TableBytes<'a> {
+    bytes: Cow<'a, [u8]>,
+    /// Where code begins (SVMA), by the module that the table is of: since Go 1.26 the table itself does not say.
+    module_text: Option<u64>,
+}
+
+impl<'a> TableBytes<'a> {
+    /// `None` for a file that is not Go's.
+    fn read(elf: &Elf<'a>) -> Result<Option<Self>, ElfError> {
+        let own = SECTIONS.iter().find_map(|name| elf.section_by_name(name));
+        let shared = || is_go(elf).then(|| elf.section_by_name(SHARED_SECTION)).flatten();
+        let Some(section) = own.or_else(shared) else { return Ok(None) };
+        let module =
+            elf.section_by_name(".go.module").map(|module| module.uncompressed_data()).transpose()?;
+        let module_text = module.and_then(|module| module_text(&module, section.address()));
+        Ok(Some(Self { bytes: section.uncompressed_data()?, module_text }))
     }
-    Ok(Vec::new())
+
+    fn parse(&self) -> Option<Table<'_>> {
+        let mut places = (0..self.bytes.len()).step_by(8);
+        let table = places.find_map(|at| self.bytes.get(at..).filter(|bytes| flag_at(bytes).is_some()))?;
+        Table::parse(table, self.module_text)
+    }
+}
+
+/// Where code begins by a module (`moduledata.text`), where it is of the table at this address.
+fn module_text(module: &[u8], table: u64) -> Option<u64> {
+    const TEXT: usize = 176;
+    word(module, 0).filter(|&of| of == table).and_then(|_| word(module, TEXT))
+}
+
+/// Where `_func` has its flag, by the first bytes of a table; `None` for other bytes. Lengths of instructions are counted in `go::UNIT`, and
+/// words have eight bytes.
+fn flag_at(bytes: &[u8]) -> Option<usize> {
+    let at = match half(bytes, 0)? {
+        GO_1_18 => 37,
+        GO_1_20 => 41,
+        _ => return None,
+    };
+    (bytes.get(4..8)? == [0, 0, go::UNIT, 8]).then_some(at)
 }
 
 /// The table's parts.
@@ -74,25 +131,39 @@ struct Function {
 
 impl<'a> Table<'a> {
     /// The header (`pcHeader`).
-    fn parse(bytes: &'a [u8]) -> Option<Self> {
-        let flag_at = match half(bytes, 0)? {
-            GO_1_18 => 37,
-            GO_1_20 => 41,
-            _ => return None,
-        };
-        // Lengths of instructions are counted in this, and words have eight bytes.
-        if bytes.get(6..8)? != [go::UNIT, 8] {
-            return None;
-        }
+    fn parse(bytes: &'a [u8], module_text: Option<u64>) -> Option<Self> {
         let part = |at: usize| bytes.get(usize::try_from(word(bytes, at)?).ok()?..);
         Some(Self {
             functions: usize::try_from(word(bytes, 8)?).ok()?,
-            text: word(bytes, 24)?,
+            text: word(bytes, 24).filter(|&text| text != 0).or(module_text)?,
             names: part(32)?,
             pc_tables: part(56)?,
             list: part(64)?,
-            flag_at,
+            flag_at: flag_at(bytes)?,
         })
+    }
+
+    /// What the function at an address (SVMA) is called.
+    fn name(&self, address: u64) -> Option<String> {
+        let place = u32::try_from(address.checked_sub(self.text)?).ok()?;
+        let (entries, end) = self.list.split_at_checked(self.functions.checked_mul(8)?)?;
+        if place >= half(end, 0)? {
+            return None;
+        }
+        let entries = entries.as_chunks::<8>().0;
+        let after = entries.partition_point(|entry| half(entry, 0).is_some_and(|start| start <= place));
+        let name = self.name_of(self.known(entries.get(after.checked_sub(1)?)?)?)?;
+        Some(CStr::from_bytes_until_nul(name).ok()?.to_str().ok()?.to_owned())
+    }
+
+    /// What is known of the function of an entry (`_func`).
+    fn known(&self, entry: &[u8]) -> Option<&'a [u8]> {
+        self.list.get(half(entry, 4)? as usize..)
+    }
+
+    /// The name of a function, and what is behind it.
+    fn name_of(&self, known: &[u8]) -> Option<&'a [u8]> {
+        self.names.get(half(known, 4)? as usize..)
     }
 
     fn rows(&self) -> Option<Vec<(u64, Rule)>> {
@@ -111,8 +182,8 @@ impl<'a> Table<'a> {
         let entry = number.checked_mul(8)?;
         let address = |at: usize| self.text.checked_add(u64::from(half(self.list, at)?));
         let code = address(entry)?..address(entry.checked_add(8)?)?;
-        let known = self.list.get(half(self.list, entry + 4)? as usize..)?;
-        let name = self.names.get(half(known, 4)? as usize..)?;
+        let known = self.known(self.list.get(entry..)?)?;
+        let name = self.name_of(known)?;
         let is_switch = SWITCHES
             .iter()
             .any(|switch| name.strip_prefix(*switch).is_some_and(|rest| rest.starts_with(&[0])));
@@ -207,7 +278,7 @@ mod tests {
     }
 
     fn rows(functions: &[(&str, u8, &[u8])]) -> Vec<(u64, Rule)> {
-        Table::parse(&table(functions)).unwrap().rows().unwrap()
+        Table::parse(&table(functions), None).unwrap().rows().unwrap()
     }
 
     fn packed(kind: u32, offset: i64, fp: i64) -> Rule {
@@ -253,7 +324,9 @@ mod tests {
             let words = [functions, 0, 0x40_1000, at[0], 0, 0, at[1], at[2]];
             bytes.extend(words.into_iter().flat_map(u64::to_le_bytes));
             bytes.extend(garbage);
-            let _rows = Table::parse(&bytes).and_then(|table| table.rows());
+            let table = Table::parse(&bytes, None);
+            let _rows = table.as_ref().and_then(Table::rows);
+            let _names = [0, 0x40_1000, 0x40_1010].map(|address| table.as_ref()?.name(address));
         }
     }
 }
