@@ -2,9 +2,9 @@
 //!
 //! The symbol library maps what it reads, and a mapped file that somebody cuts short is a SIGBUS; it opens it by a path, too, which a process
 //! without a file system has for its own files in memory alone. Parts keep their places, so that headers stay true; between them are holes. Symbols
-//! that are no names are left out of the copy. Leaves out what the parts mean.
+//! that are no names are left out of the copy, and so are packed ones (`packed_symbols.rs`). Leaves out what the parts mean.
 
-use energy_trace_unwind::elf::{ElfError, marks, name_parts};
+use energy_trace_unwind::elf::{ElfError, find_packed_symbols, marks, name_parts};
 use energy_trace_unwind::file_bytes::Positioned;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::fs::File;
@@ -31,12 +31,19 @@ pub(super) fn image_of(file: &File, debug_info: bool) -> Result<File, ElfError> 
     for mark in marks(file).unwrap_or_default() {
         image.write_all_at(&NOWHERE, mark + PLACE)?;
     }
+    // The symbol library has no name for anything in a file whose packed symbols it cannot unpack.
+    if let Ok(Some(header)) = find_packed_symbols(file) {
+        image.write_all_at(&NO_NAME, header)?;
+    }
     Ok(image)
 }
 
 /// Where an entry of a symbol table says in which section its symbol is, and what it says of one that is elsewhere (`Elf64_Sym`, `SHN_UNDEF`).
 const PLACE: u64 = 6;
 const NOWHERE: [u8; 2] = [0; 2];
+
+/// What a section's header begins with, of a section without a name (`sh_name`).
+const NO_NAME: [u8; 4] = [0; 4];
 
 fn copy(from: &File, to: &File, part: Range<u64>) -> io::Result<()> {
     let mut block = vec![0; BLOCK];

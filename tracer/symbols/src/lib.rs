@@ -1,6 +1,6 @@
 //! Names of native and kernel functions, in files and beside them: the only package that depends on `blazesym`.
 //!
-//! What parses here runs in a resolver's worker: `places` looks into a file and its debug file (`image`), `perf_map` and `jitdump` into what
+//! What parses here runs in a resolver's worker: `places` looks into a file and its debug file (`image`, `packed_symbols`), `perf_map` and `jitdump` into what
 //! programs write about code that they made, `python_module` into what a module of Python imports, `python_packages`
 //! into what is installed beside it, `process_context` into what a process says of itself, `python_calls` and `python_inputs` into what was counted
 //! and noted in one. `symbolizer` asks blazesym; `kallsyms` reads names of the kernel's own functions, which are the kernel's word, without a
@@ -17,6 +17,7 @@
 mod image;
 pub mod jitdump;
 mod kallsyms;
+mod packed_symbols;
 pub mod perf_map;
 mod place;
 mod places;

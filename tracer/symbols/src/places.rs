@@ -3,6 +3,7 @@
 //! Leaves out where debug files are and who opens them (`naming/`).
 
 use super::image::image_of;
+use super::packed_symbols::unpack_symbols;
 use super::symbolizer::{look_up, name, symbolizer};
 use super::{Detail, Place, Proof};
 use blazesym::symbolize::Input;
@@ -39,6 +40,11 @@ pub fn name_places<'a>(
     }
     for source in debug_file.into_iter().chain([file]) {
         fill(&mut places, source, &addresses, detail);
+    }
+    if is_one_nameless(&places)
+        && let Some(symbols) = unpack_symbols(file)
+    {
+        fill(&mut places, &symbols, &addresses, detail);
     }
     if is_one_nameless(&places) {
         fill_by_go(&mut places, file, &addresses);
@@ -181,6 +187,27 @@ mod tests {
         let places = name_places(&file, [].into_iter(), &[at, entry, entry + 6], Detail::default());
         let names: Vec<_> = places.into_iter().map(|place| place.name.unwrap().name).collect();
         assert_eq!(names, ["f", "at::add()@plt", "at::add()@plt"]);
+    }
+
+    /// A stripped library that carries its symbols packed has the names of functions that it does not export; those that it exports are its own.
+    #[test]
+    fn packed_symbols() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = ".globl f\n.type f, @function\nf: nop\n.size f, .-f\n.type inner, @function\ninner: nop\n.size inner, .-inner\n";
+        std::fs::write(folder.path().join("a.s"), source).unwrap();
+        let script = "cc -shared -o a.so a.s && objcopy --only-keep-debug a.so a.debug && objcopy -S --keep-symbol=inner a.debug a.mini && \
+            xz a.mini && strip --strip-all a.so && objcopy --add-section .gnu_debugdata=a.mini.xz a.so b.so";
+        let mut sh = std::process::Command::new("sh");
+        assert!(sh.args(["-ec", script]).current_dir(folder.path()).status().unwrap().success());
+        let names = |library: &str| {
+            let file = File::open(folder.path().join(library)).unwrap();
+            let facts = ElfFacts::read(&file, &["f"]).unwrap();
+            let at = facts.file_offset(facts.symbol("f").unwrap()).unwrap();
+            let places = name_places(&file, [].into_iter(), &[at, at + 1], Detail::default());
+            places.into_iter().map(|place| place.name.map(|name| name.name)).collect::<Vec<_>>()
+        };
+        assert_eq!(names("a.so"), [Some("f".into()), None]);
+        assert_eq!(names("b.so"), [Some("f".into()), Some("inner".into())]);
     }
 
     /// A stripped program of Go has the names of its own table: where that says where code begins, where only its module does (Go 1.26), and where

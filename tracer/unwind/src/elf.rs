@@ -321,6 +321,33 @@ impl DebugSections {
     }
 }
 
+/// Where a stripped file carries packed symbols.
+const PACKED_SYMBOLS: &str = ".gnu_debugdata";
+
+/// Where the header of the section with packed symbols is in a file; `None` where it has none.
+///
+/// # Errors
+/// Where it cannot be read, or is no ELF file of 64 bits.
+pub fn find_packed_symbols(file: &File) -> Result<Option<u64>, ElfError> {
+    with_elf(file, |elf| {
+        let Some(section) = elf.section_by_name(PACKED_SYMBOLS) else { return Ok(None) };
+        let header = elf.elf_header();
+        let before = u64::from(header.e_shentsize(ENDIAN)).checked_mul(section.index().0 as u64);
+        Ok(before.and_then(|before| header.e_shoff(ENDIAN).checked_add(before)))
+    })
+}
+
+/// The symbols that a stripped file carries packed, as they stand there; `None` where it has none.
+///
+/// # Errors
+/// Where it cannot be read, or is no ELF file of 64 bits.
+pub fn read_packed_symbols(file: &File) -> Result<Option<Vec<u8>>, ElfError> {
+    with_elf(file, |elf| {
+        let Some(section) = elf.section_by_name(PACKED_SYMBOLS) else { return Ok(None) };
+        Ok(Some(section.uncompressed_data()?.into_owned()))
+    })
+}
+
 /// Bytes of a file's names, of all parts together: with debug information those of the largest libraries have a fifth.
 const MOST_NAMES: u64 = 8 << 30;
 
