@@ -86,8 +86,8 @@ fn compile(workspace: &Workspace, purpose: Purpose, compiled: Compiled) -> Resul
 /// Moves what a debugger needs out of a binary into `NAME.debug` beside it, by binutils; without those the binary stays large.
 fn set_debug_aside(binary: &Path) -> Result<()> {
     let bytes = fs::read(binary).with_context(|| format!("cannot read {}", binary.display()))?;
-    let has_debug = object::File::parse(&*bytes)?.section_by_name(".debug_line").is_some();
-    if !has_debug || find("objcopy").is_none() {
+    let has_names = object::File::parse(&*bytes)?.section_by_name(".symtab").is_some();
+    if !has_names || find("objcopy").is_none() {
         return Ok(());
     }
     let split = split_debug(binary, &binary.with_extension("small"))?;
