@@ -150,26 +150,26 @@ struct ReachedInstruction {
 #[derive(Clone, Default)]
 struct Reached {
     places: HashMap<u64, usize>,
-    instructions: Vec<ReachedInstruction>,
+    instructions: Vec<(u64, ReachedInstruction)>,
 }
 
 impl Reached {
     fn get(&self, at: u64) -> Option<&ReachedInstruction> {
-        self.instructions.get(*self.places.get(&at)?)
+        self.instructions.get(*self.places.get(&at)?).map(|(_, reached)| reached)
     }
 
     fn insert(&mut self, at: u64, new: ReachedInstruction) {
         let place = *self.places.entry(at).or_insert(self.instructions.len());
         match self.instructions.get_mut(place) {
-            Some(known) => *known = new,
-            None => self.instructions.push(new),
+            Some((_, known)) => *known = new,
+            None => self.instructions.push((at, new)),
         }
     }
 
     fn in_order(&self) -> impl Iterator<Item = (u64, &ReachedInstruction)> {
-        let mut places: Vec<(u64, usize)> = self.places.iter().map(|(&at, &place)| (at, place)).collect();
-        places.sort_unstable();
-        places.into_iter().filter_map(|(at, place)| Some((at, self.instructions.get(place)?)))
+        let mut all: Vec<&(u64, ReachedInstruction)> = self.instructions.iter().collect();
+        all.sort_by_key(|(at, _)| *at); // Long stretches are in order: ways were followed there.
+        all.into_iter().map(|(at, reached)| (*at, reached))
     }
 }
 

@@ -5,7 +5,7 @@
 //! Sources: System V ABI AMD64 1.0 §3.2.2 (a function gives `rsp` and `rbp` back as it found them). An instruction that does to the stack what
 //! compilers do not ends the search: then nothing is known. Leaves out the order in which code runs (`code_rows.rs`).
 
-use super::instruction::{Effects, Written, is_callers};
+use super::instruction::{Effects, Written, is_callers, may_write_frame};
 use crate::code_rule::CodeRule;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use tracer_ebpf::rows::{FullRule, Operand, Rule, base, rule};
@@ -125,7 +125,8 @@ impl FrameState {
     /// The state behind an instruction that goes on; `None` where nothing is known of it.
     pub(crate) fn after(self, does: &Instruction, effects: &mut Effects) -> Option<Self> {
         let to = does.op0_register();
-        let written = effects.written(does);
+        let matters = self.copy.is_some() || may_write_frame(does);
+        let written = if matters { effects.written(does) } else { Written::NOTHING };
         let next = match does.mnemonic() {
             // Position-independent code of 32 bits takes its own address so.
             Mnemonic::Call => (does.near_branch_target() != does.next_ip()).then_some(self)?,

@@ -38,10 +38,18 @@ impl Effects {
 pub(crate) struct Written(u16);
 
 impl Written {
+    pub(crate) const NOTHING: Self = Self(0);
+
     /// Whether it writes any part of a register of 64 bits.
     pub(crate) fn has(self, register: Register) -> bool {
         self.0 & bit(register) != 0
     }
+}
+
+/// Whether an instruction may write `rsp` or `rbp`: it is one of the stack's, or names one of them. No other writes them unnamed.
+pub(crate) fn may_write_frame(does: &Instruction) -> bool {
+    let is_frames = |register: Register| matches!(register.full_register(), Register::RSP | Register::RBP);
+    does.is_stack_instruction() || (0..does.op_count()).any(|operand| is_frames(does.op_register(operand)))
 }
 
 /// The bit of the general register that a register is a part of; none of any other.
