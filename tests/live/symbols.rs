@@ -227,21 +227,6 @@ fn callers_of_made_code() {
     assert_eq!(count("drive") + count("[no unwind info]"), callers.len(), "{callers:?}");
 }
 
-/// Code of a program in a mount namespace of its own has the names of the perf map there, which is gone with the namespace.
-#[test]
-fn a_perf_map_of_its_own() {
-    let place = place();
-    let (source, program) = (tests_dir().join("workloads/code_homes.c"), place.path("code_homes"));
-    must("cc", &["-O1", "-o", program.to_str().unwrap(), source.to_str().unwrap()]);
-    let script = format!(
-        "exec 3<{} && mount -t tmpfs none /tmp && cp /proc/self/fd/3 /tmp/program && chmod +x /tmp/program && exec /tmp/program 0.5",
-        program.display()
-    );
-    let recording = record(&place, &[], &["unshare", "--mount", "sh", "-c", &script]);
-    let named = |stack: &&Vec<&Frame>| stack.iter().any(|frame| frame.name == "in_memfd");
-    assert!(stacks(&recording).iter().filter(named).count() > 10, "{:?}", recording.frames);
-}
-
 /// Code that is in no ELF file has the names of the perf map wherever it is, and the program's own code keeps its name where it was moved to
 /// anonymous memory; what calls it is there.
 #[test]

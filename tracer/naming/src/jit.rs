@@ -1,8 +1,7 @@
 //! Names of code that was made at run time: where a process has written them, and which name a place had when it was seen.
 //!
 //! A `jit-PID.dump` (`jitdump.rs`) is found by its mapping, which the JIT makes for that purpose, and opened while the process lives; what
-//! it does not name a `/tmp/perf-PID.map` (`perf_map.rs`) may: of a process with a root of its own, whose folders may be gone with it, it is opened
-//! likewise. Both are believed only from the process's own user or root, as `perf` has it:
+//! it does not name a `/tmp/perf-PID.map` (`perf_map.rs`) may. Both are believed only from the process's own user or root, as `perf` has it:
 //! anybody may write a file of that name to `/tmp`. The resolver reads them. Code without either is called after what calls it
 //! (`made_by.rs`), or its program: `[jit: node]`.
 
@@ -18,7 +17,7 @@ use energy_trace_unwind::address_space::Mapping;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Letters of a program's name that are shown.
@@ -39,8 +38,6 @@ pub struct JitProcess {
     nameless: String,
     root: Root,
     dumps: Vec<(u64, File)>,
-    /// Its perf map, where it was opened already.
-    map: Option<File>,
     /// When the mappings were read in which they were looked for last.
     looked_at: Option<KtimeNs>,
     /// The places that were seen.
@@ -81,7 +78,6 @@ impl JitProcess {
             nameless: nameless(Path::new(program)),
             root,
             dumps: Vec::new(),
-            map: None,
             looked_at: None,
             places: BTreeMap::new(),
         }
@@ -115,9 +111,8 @@ impl JitProcess {
         }
     }
 
-    /// Opens the dumps among the mappings of the process, as they were read then, and the perf map, that are not open yet: they may come long after
-    /// its code.
-    pub fn find_names(&mut self, pid: Pid, mappings: &[Mapping], read_at: Option<KtimeNs>, peeker: &Peeker) {
+    /// Opens the dumps among the mappings of the process, as they were read then, that are not open yet: one may be mapped long after its code.
+    pub fn find_dumps(&mut self, pid: Pid, mappings: &[Mapping], read_at: Option<KtimeNs>, peeker: &Peeker) {
         if std::mem::replace(&mut self.looked_at, read_at) == read_at && read_at.is_some() {
             return;
         }
@@ -128,12 +123,8 @@ impl JitProcess {
                 continue;
             }
             let opened = peeker.open(pid, mapping, false).ok().and_then(Result::ok);
-            let opened = opened.filter(|found| self.trusts_opened(found));
-            self.dumps.extend(opened.map(|opened| (key.inode, opened.file)));
-        }
-        if self.map.is_none() && !self.root.is_own() {
-            let opened = peeker.open_no_link(pid, self.map_path()).ok().flatten();
-            self.map = opened.filter(|found| self.trusts_opened(found)).map(|opened| opened.file);
+            let is_trusted = |found: &OpenedFile| !found.is_copy && self.trusts(found.owner, found.links);
+            self.dumps.extend(opened.filter(is_trusted).map(|opened| (key.inode, opened.file)));
         }
     }
 
@@ -141,10 +132,6 @@ impl JitProcess {
     /// here.
     fn trusts(&self, owner: u32, links: u64) -> bool {
         (owner == 0 || Some(owner) == self.user) && links <= 1
-    }
-
-    fn trusts_opened(&self, found: &OpenedFile) -> bool {
-        !found.is_copy && self.trusts(found.owner, found.links)
     }
 
     /// Whose program it is.
@@ -180,16 +167,10 @@ impl JitProcess {
         self.places.iter().map(names).collect()
     }
 
-    fn map_path(&self) -> PathBuf {
-        format!("/tmp/perf-{}.map", self.own_pid).into()
-    }
-
     /// Its perf map; most programs write none.
     fn open_map(&self) -> Option<File> {
-        if let Some(map) = &self.map {
-            return map.try_clone().ok();
-        }
-        let map = self.root.open_if(&self.map_path(), false, |found| self.trusts(found.uid(), found.nlink()));
+        let path = format!("/tmp/perf-{}.map", self.own_pid);
+        let map = self.root.open_if(Path::new(&path), false, |found| self.trusts(found.uid(), found.nlink()));
         map.inspect_err(|error| log::debug!("no perf map of process {}: {error}", self.own_pid)).ok()
     }
 }
@@ -311,7 +292,6 @@ mod tests {
             nameless: nameless(std::path::Path::new("")),
             root: Root::default(),
             dumps: Vec::new(),
-            map: None,
             looked_at: None,
             places: std::collections::BTreeMap::new(),
         };

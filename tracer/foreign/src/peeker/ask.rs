@@ -126,14 +126,6 @@ impl Peeker {
         Ok(opened.map(|((place, facts), file)| (place as usize, facts.of(File::from(file)))).collect())
     }
 
-    /// The file at a path below a process's root; `None` where there is none, or a link.
-    pub fn open_no_link(&self, pid: Pid, path: PathBuf) -> Answer<Option<OpenedFile>> {
-        let (facts, files): (Result<FileFacts, NotOpened>, _) =
-            self.ask(pid, &Question::OpenNoLink { path })?;
-        let opened = facts.ok().zip(files.into_iter().next());
-        Ok(opened.map(|(facts, file)| facts.of(File::from(file))))
-    }
-
     /// The context that a process publishes, as bytes; `None`: none.
     pub fn context(&self, pid: Pid) -> Answer<Option<Vec<u8>>> {
         self.answer(pid, &Question::Context)

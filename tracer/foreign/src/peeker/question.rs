@@ -52,8 +52,6 @@ pub(super) enum Question {
     /// Those of these files that there are, below the process's root, where `below` says so, else below ours: `Vec<(u32, FileFacts)>` by place in the
     /// list, with the files.
     OpenSome { paths: Vec<PathBuf>, below: bool },
-    /// The file at this path below the process's root, which no link stands for: `Result<FileFacts, NotOpened>`, with the file.
-    OpenNoLink { path: PathBuf },
     /// The context that it publishes (OTEP 4719): `Option<Vec<u8>>`.
     Context,
     /// Its root folder: `Option<RootFacts>`, with the folder as a place.
@@ -63,8 +61,7 @@ pub(super) enum Question {
 impl Question {
     /// How long the answer is waited for. What reads memory takes microseconds, what opens files may have to ask a disk.
     pub(super) const fn patience(&self) -> Duration {
-        let opens =
-            self.is_of_many() || matches!(self, Self::OpenSome { .. } | Self::OpenNoLink { .. } | Self::Root);
+        let opens = self.is_of_many() || matches!(self, Self::OpenSome { .. } | Self::Root);
         Duration::from_millis(if opens { 100 } else { 30 })
     }
 

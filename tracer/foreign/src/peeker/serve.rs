@@ -84,11 +84,6 @@ fn answer(
             let opened: Vec<_> = open_some(pid, &paths, below).into_iter().map(apart).collect();
             send_files(channel, &opened)
         }
-        Question::OpenNoLink { path } => {
-            let opened = Root::of_process(pid).and_then(|root| harmless(pid, root.open(&path, false)?));
-            let opened = opened.map(|(facts, file)| (facts, mounts.apart(pid, file)));
-            send_file(channel, opened.map_err(NotOpened::from))
-        }
         Question::Context => send(channel, &read_context(pid, &memory)),
         Question::Root => send_root(channel, pid, mounts),
     }

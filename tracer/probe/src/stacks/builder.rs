@@ -381,7 +381,7 @@ impl StackBuilder {
         let mut root = || roots.of(peeker.root(head.pid).ok().flatten());
         let names = (self.jit.entry(process.record.key))
             .or_insert_with(|| JitProcess::new(head.pid, &program_of(&process.space), root()));
-        names.find_names(head.pid, process.space.mappings(), process.read_at, peeker);
+        names.find_dumps(head.pid, process.space.mappings(), process.read_at, peeker);
         let (frame, is_called) = names.see(pc, head.at).unwrap_or_else(|| {
             let frame = self.out.new_frame(bare(FrameKind::Native, names.nameless(), JIT_MODULE, pc));
             names.add(pc, head.at, frame);
