@@ -9,8 +9,9 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::fs::File;
 use std::io::{self, Read};
 
-/// Bytes that are unpacked: those of the largest libraries have a tenth. A few bytes can say that they are any number.
-const MOST: u64 = 128 << 20;
+/// Bytes that are unpacked: those of the largest libraries have half. A few bytes can say that they are any number, and each question of names
+/// unpacks them anew.
+const MOST: u64 = 32 << 20;
 /// Memory for what was unpacked last, in KiB: twice that of `xz -9`.
 const MOST_MEMORY_KIB: u32 = 128 << 10;
 

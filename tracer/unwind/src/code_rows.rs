@@ -298,13 +298,14 @@ impl<'a> FlowPaths<'a> {
     }
 
     /// The first instruction, from this place on, that no way has led to.
-    fn gap(&self, from: u64) -> Option<u64> {
+    fn gap(&mut self, from: u64) -> Option<u64> {
         let mut at = from;
         loop {
             if let Some(reached) = self.reached.get(at) {
                 at = at.checked_add(reached.length)?;
                 continue;
             }
+            self.budget.take(1)?;
             let does = self.decode(at)?;
             if !instruction::is_between_functions(&does) {
                 return Some(at);
