@@ -155,7 +155,12 @@ fn emulator(workspace: &Workspace) -> PathBuf {
 /// What a program of another processor is run with on this machine.
 fn runner(workspace: &Workspace, target: Target) -> [String; 3] {
     let program = emulator(workspace).join("root/usr/bin").join(format!("qemu-{}", target.arch()));
-    [program.display().to_string(), "-L".to_owned(), format!("/usr/{}", target.multiarch())]
+    words_of(&program, target)
+}
+
+/// An emulator, and where it finds the processor's libraries.
+pub(crate) fn words_of(emulator: &Path, target: Target) -> [String; 3] {
+    [emulator.display().to_string(), "-L".to_owned(), format!("/usr/{}", target.multiarch())]
 }
 
 /// A command that runs a program of a processor on this machine.

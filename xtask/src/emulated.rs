@@ -9,7 +9,7 @@ use crate::apt::{Package, package};
 use crate::bpf;
 use crate::checks::nice;
 use crate::command::{find, read_output, run};
-use crate::cross::ensure_sysroot;
+use crate::cross::{ensure_sysroot, words_of};
 use crate::target::Target;
 use crate::toolchain::{DEBIAN_PACKAGES, DEBIAN_RUSTC};
 use crate::workspace::Workspace;
@@ -151,7 +151,7 @@ fn linker(workspace: &Workspace) -> Result<PathBuf> {
 fn runner() -> Result<[String; 3]> {
     let emulator =
         find(&format!("qemu-{}", OTHER.arch())).context("there is no emulator: install qemu-user")?;
-    Ok([emulator.display().to_string(), "-L".to_owned(), format!("/usr/{}", OTHER.multiarch())])
+    Ok(words_of(&emulator, OTHER))
 }
 
 /// This toolchain's compiler.

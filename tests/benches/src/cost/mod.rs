@@ -42,7 +42,7 @@ pub(crate) struct Options {
     /// Measure these builds of energy-trace instead, one after the other in each round.
     #[arg(long)]
     binary: Vec<PathBuf>,
-    /// Have these builds record one process at the same time, and print by how much a sample costs each more than the first.
+    /// Have these builds record one process at the same time; print what a sample costs in each, and its ratio to the first.
     #[arg(long, requires = "binary")]
     together: bool,
     /// Only workloads whose name contains this.
