@@ -53,6 +53,7 @@ fn of_loops() -> Vec<Entry> {
         },
         world("W1j", "phases of 25 ms in random order, 5, 15, 40 W", loops::own_25_ms),
         world("W1k", "inference loop of 41 ms, two models under one call", loops::inference),
+        world("W1l", "requests: 8 ms at 20 W, 1 ms at 40 W, 4 ms asleep, ± 10 %", loops::requests),
         world("W2a", "W1j, one Python leaf under all", loops::shared_25_ms),
         world("W2b", "W1c, one Python leaf under all", loops::shared_102_ms),
         world("W2d", "phases of 300 ms, 5, 15, 40 W, in each three functions in turns of 0.3 ms", |r| {

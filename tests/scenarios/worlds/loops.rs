@@ -2,11 +2,11 @@
 //!
 //! Leaves out worlds without such an order (`trees.rs`).
 
-use super::SECOND;
-use super::programs::{Stage, cycle, in_turns, on_data, ramping, shuffled};
+use super::programs::{Stage, asleep_after, cycle, in_turns, on_data, ramping, shuffled};
 use super::recording::World;
 use super::schedule::{Task, Who};
 use super::stacks::{Path, Stacks};
+use super::{MS, SECOND};
 use energy_trace_tests::random::Random;
 use std::collections::HashMap;
 
@@ -158,6 +158,19 @@ pub(super) fn inference(random: &mut Random) -> World {
     .map(stage)
     .to_vec();
     world.tasks = vec![main_thread(cycle(stages, 0.07, fork(random)))];
+    world
+}
+
+/// Two functions one after the other, and a sleep: the short one is always the last before it.
+pub(super) fn requests(random: &mut Random) -> World {
+    let mut world = World::new(1);
+    let mut stage = |path: &str, ms: f64, watts: f64| Stage::new(world.stacks.path(path), ms * 1e6, watts);
+    let stages = vec![
+        stage("p:serve/main p:serve/parse n:libjson/decode", 8.0, 20.0),
+        stage("p:serve/main p:serve/answer n:libz/deflate", 1.0, 40.0),
+    ];
+    let program = asleep_after(stages.len(), 4 * MS, cycle(stages, 0.1, fork(random)));
+    world.tasks = vec![main_thread(program)];
     world
 }
 

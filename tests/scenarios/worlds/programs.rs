@@ -64,6 +64,19 @@ pub fn mixture(stages: Vec<Stage>, mut random: Random) -> Program {
     })
 }
 
+/// Sleeps for so long after each so many runs.
+pub fn asleep_after(runs: usize, ns: u64, mut inner: Program) -> Program {
+    let mut done = 0;
+    Box::new(move |now| {
+        if done == runs {
+            done = 0;
+            return Step::Sleep(ns);
+        }
+        done += 1;
+        inner(now)
+    })
+}
+
 /// Sleeps now and then: after `awake_ns` of work, for `asleep_ns`, both exponentially distributed.
 pub fn resting(mut inner: Program, awake_ns: f64, asleep_ns: f64, mut random: Random) -> Program {
     let mut left = exponential(&mut random, awake_ns);

@@ -77,3 +77,12 @@ pub struct TrackRun {
     /// The track's CPU time before it.
     pub cpu_ns: u64,
 }
+
+impl TrackRun {
+    /// When the track had so much CPU time; the run's start or end if that was before or after it.
+    #[must_use]
+    pub fn at(&self, cpu_ns: u64) -> KtimeNs {
+        let ns = cpu_ns.saturating_sub(self.cpu_ns).min(self.span.ns());
+        KtimeNs::from_ns(self.span.start.as_ns().saturating_add(ns))
+    }
+}

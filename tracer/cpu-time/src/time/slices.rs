@@ -6,12 +6,14 @@
 //!
 //! ```text
 //! slice      [----------a--------b----c---------)     a, b, c: samples of the thread that ran
-//! owned by   [aaaaaaaaaaaaaa|bbbbbbb|cccccccccc)  Voronoi: cut half-way between neighbours, and at the slice
+//! owned by   [aaaaaaaaaaaaaa|bbbbbbb|cccccccccc)  Voronoi: cut half-way between neighbours
 //! ```
 //!
-//! A slice that no sample fell into takes the stack of the same thread's nearest sample, if that is within
-//! half a second; else its time is `[unsampled]`, and so is time in which no sample came though many were due
-//! (`unsampled`). So Σ owned + Σ unsampled = Σ slices, exactly. A sample outside every slice owns no time but
+//! Neighbours are so on the thread's CPU time, across its sleeps: each sample then owns as much on average
+//! wherever it falls (Horvitz, Thompson 1952). Were slices borders too, a function of half a sampling period
+//! that always runs last before a sleep would have a third too little. A slice that no sample fell into is
+//! owned by those within half a second of it; without any its time is `[unsampled]`, and so is time in which
+//! no sample came though many were due (`unsampled`). So Σ owned + Σ unsampled = Σ slices, exactly. A sample outside every slice owns no time but
 //! is counted.
 //!
 //! Slices of one CPU cannot overlap. Where they do, a switch was lost: the earlier one ends where the later
@@ -23,8 +25,6 @@ use super::inter_sample::{SamplePoint, TrackRun};
 use super::owners::{Owner, OwnerId, OwnerTime, Owners, Segment};
 use super::tracks::{NEAREST_NS, Track};
 use super::unsampled::{SplitSlices, cut};
-use crate::numerics::parallel::both;
-use crate::numerics::search::partition_near;
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{StackId, ThreadKey};
@@ -60,10 +60,9 @@ impl SampledTime {
         let SplitSlices { seen: slices, unseen } = cut(slices, unseen);
         let mut owners = Owners::new();
         let threads = by_thread(samples, &mut owners);
-        let segments = || segments(&slices, &unseen, samples.len(), &threads, background, &mut owners);
-        let (sampled_runs, (segments, certain)) = both(|| sampled_runs(&slices, &threads), segments);
+        let tracks = tracks(&slices, &threads, &mut owners);
         drop(threads);
-        let tracks = tracks(sampled_runs, &mut owners);
+        let (segments, certain) = segments(&slices, &unseen, samples.len(), &tracks, background, &mut owners);
         Self { segments, owners: owners.list, certain, tracks, overlaps }
     }
 }
@@ -89,11 +88,10 @@ fn segments(
     slices: &[Slice],
     unseen: &[Slice],
     samples: usize,
-    threads: &BTreeMap<ThreadKey, OfThread>,
+    tracks: &[Track],
     background: &BackgroundProcesses,
     owners: &mut Owners,
 ) -> (Vec<Segment>, Vec<Segment>) {
-    let nothing = OfThread::default();
     let mut segments = Vec::with_capacity(slices.len() + samples);
     let mut parts = vec![];
     for slice in slices {
@@ -103,11 +101,9 @@ fn segments(
             segments.push(owners.segment(slice.cpu, span, owner));
             continue;
         };
-        threads.get(&thread).unwrap_or(&nothing).owned_parts(span, &mut parts);
-        for (part, owner) in parts.drain(..) {
-            let owner = owner.unwrap_or_else(|| owners.number(Owner::Target(thread, None)));
-            segments.push(owners.segment(slice.cpu, part, owner));
-        }
+        let track = tracks.binary_search_by_key(&thread, |track| track.thread).map(|at| &tracks[at]);
+        track.into_iter().for_each(|track| track.owned_parts(slice.cpu, span, &mut parts));
+        segments.extend(parts.drain(..).map(|(part, owner)| owners.segment(slice.cpu, part, owner)));
     }
     let mut certain = certain(slices, background, owners);
     for slice in unseen {
@@ -121,11 +117,8 @@ fn segments(
     (segments, certain)
 }
 
-/// A thread's runs, and its samples on their CPU time.
-type SampledRuns = (ThreadKey, Vec<TrackRun>, Vec<SamplePoint>);
-
-/// Runs and samples of each thread that ran.
-fn sampled_runs(slices: &[Slice], threads: &BTreeMap<ThreadKey, OfThread>) -> Vec<SampledRuns> {
+/// A track of each thread that ran, ordered by thread.
+fn tracks(slices: &[Slice], threads: &BTreeMap<ThreadKey, OfThread>, owners: &mut Owners) -> Vec<Track> {
     let mut runs: Vec<(ThreadKey, TrackRun)> = Vec::new();
     for slice in slices {
         if let CpuOwner::Target(thread) = slice.who {
@@ -138,18 +131,10 @@ fn sampled_runs(slices: &[Slice], threads: &BTreeMap<ThreadKey, OfThread>) -> Ve
         let &(thread, _) = of_thread.first()?;
         let mut runs: Vec<TrackRun> = of_thread.iter().map(|&(_, run)| run).collect();
         let points = threads.get(&thread).map(|samples| samples.point(&mut runs)).unwrap_or_default();
-        Some((thread, runs, points))
+        let unseen = owners.number(Owner::Target(thread, None));
+        Some(Track { thread, runs, points, ends: vec![], unseen, near_ns: NEAREST_NS })
     };
     runs.chunk_by(|a, b| a.0 == b.0).filter_map(of_thread).collect()
-}
-
-/// A track of each thread.
-fn tracks(sampled_runs: Vec<SampledRuns>, owners: &mut Owners) -> Vec<Track> {
-    let track = |(thread, runs, points): SampledRuns| {
-        let unseen = owners.number(Owner::Target(thread, None));
-        Track { thread, runs, points, ends: vec![], unseen, near_ns: NEAREST_NS }
-    };
-    sampled_runs.into_iter().map(track).collect()
 }
 
 /// Slices clipped to the span, ordered by CPU and start, made disjoint; and how many had to be cut short for
@@ -222,41 +207,6 @@ fn in_order(at: Vec<KtimeNs>, stacks: Vec<StackId>) -> (Vec<KtimeNs>, Vec<StackI
 }
 
 impl OfThread {
-    /// The parts of a slice and who owns them, in time order; neighbours with one owner are one part.
-    fn owned_parts(&self, slice: Span, parts: &mut Vec<(Span, Option<OwnerId>)>) {
-        let first = self.at.partition_point(|at| *at < slice.start);
-        let after = partition_near(&self.at, first, |at| *at < slice.end);
-        if first == after {
-            return parts.push((slice, self.nearest(slice, after)));
-        }
-        let mut start = slice.start;
-        for number in first..after {
-            let (at, owner) = (self.at[number], Some(self.owners[number]));
-            let next = self.at.get(number + 1).filter(|_| number + 1 < after);
-            let end = next.map_or(slice.end, |next| at.midpoint(*next));
-            match parts.last_mut() {
-                Some((part, last)) if *last == owner => part.end = end,
-                _ if start < end => parts.push((Span { start, end }, owner)),
-                // Two samples at one moment: the earlier of them owns nothing.
-                _ => {}
-            }
-            start = end;
-        }
-    }
-
-    /// The owner of the sample that is nearest to a slice; `after` is the first one behind it.
-    fn nearest(&self, slice: Span, after: usize) -> Option<OwnerId> {
-        let near = |number: usize, distance: fn(Span, KtimeNs) -> u64| {
-            let at = *self.at.get(number)?;
-            let distance = distance(slice, at);
-            (distance <= NEAREST_NS).then_some((distance, at, self.owners[number]))
-        };
-        let before =
-            after.checked_sub(1).and_then(|before| near(before, |slice, at| slice.start.ns_since(at)));
-        let after = near(after, |slice, at| at.ns_since(slice.end));
-        before.into_iter().chain(after).min_by_key(|&(distance, at, _)| (distance, at)).map(|near| near.2)
-    }
-
     /// Puts the thread's runs and samples on its CPU time.
     fn point(&self, runs: &mut [TrackRun]) -> Vec<SamplePoint> {
         let mut points = Vec::with_capacity(self.at.len());
@@ -323,19 +273,19 @@ mod tests {
         assert_eq!(owned(&time), [(Some(1), 65, 2), (Some(2), 35, 1)]);
     }
 
-    /// A slice without a sample takes the nearest one of its thread within half a second, on either side,
-    /// else nobody's.
+    /// A slice without a sample is owned by the thread's samples within half a second, on either side, else by
+    /// nobody.
     #[test]
-    fn empty_slices_take_the_nearest_sample() {
-        let slices = [slice(0, 100, 110), slice(0, 150, 151), slice(0, 700, 707)];
+    fn empty_slices_take_near_samples() {
+        let slices = [slice(0, 80, 100), slice(0, 150, 151), slice(0, 160, 180), slice(0, 700, 707)];
         let time = SampledTime::new(
             &slices,
-            &[sample(90, 1), sample(160, 2)],
+            &[sample(90, 1), sample(175, 2)],
             &BackgroundProcesses::default(),
             &[],
             ALWAYS,
         );
-        assert_eq!(owned(&time), [(Some(1), 10, 1), (Some(2), 1, 1), (None, 7, 0)]);
+        assert_eq!(owned(&time), [(Some(1), 23, 1), (Some(2), 18, 1), (None, 7, 0)]);
     }
 
     /// A sample outside every slice owns no time and is still counted.
@@ -394,27 +344,6 @@ mod tests {
 
     fn ns(from: u64, until: u64) -> Span {
         Span { start: KtimeNs::from_ns(from), end: KtimeNs::from_ns(until) }
-    }
-
-    /// Parts of a slice change half-way between samples; those of one owner are one part, and of two at one
-    /// moment the later has it.
-    #[test]
-    fn parts_of_a_slice() {
-        let parts = |samples: &[(u64, u32)], slice| {
-            let mut parts = vec![];
-            of_thread(samples).owned_parts(slice, &mut parts);
-            parts
-                .into_iter()
-                .map(|(span, owner)| (span.start.as_ns(), span.end.as_ns(), owner))
-                .collect::<Vec<_>>()
-        };
-        let three = [(5, 1), (15, 2), (25, 3)];
-        assert_eq!(parts(&three, ns(0, 30)), [(0, 10, Some(1)), (10, 20, Some(2)), (20, 30, Some(3))]);
-        assert_eq!(parts(&three, ns(0, 15)), [(0, 15, Some(1))]);
-        assert_eq!(parts(&three, ns(15, 30)), [(15, 20, Some(2)), (20, 30, Some(3))]);
-        assert_eq!(parts(&[(5, 1), (15, 1), (25, 3)], ns(0, 30)), [(0, 20, Some(1)), (20, 30, Some(3))]);
-        assert_eq!(parts(&[(0, 1), (0, 2)], ns(0, 30)), [(0, 30, Some(2))]);
-        assert_eq!(parts(&three, ns(17, 20)), [(17, 20, Some(2))]);
     }
 
     /// Samples within runs stand on the thread's CPU time, those between two runs nowhere.

@@ -10,7 +10,7 @@ use crate::time::inter_sample::{Ends, NO_GAP, NOBODY, Neighbour, SamplePoint, Tr
 use crate::time::owners::OwnerId;
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::ids::ThreadKey;
+use energy_trace_model::ids::{CpuId, ThreadKey};
 
 /// A sample further away than this says nothing about a slice. Nearer ones are, on average over slices, the
 /// mix that the thread was in.
@@ -48,6 +48,36 @@ pub struct SleepStart {
 const LEAVING_NS: u64 = 100_000;
 
 impl Track {
+    /// The parts of a run and who owns them, in time order; neighbours with one owner are one part.
+    pub(super) fn owned_parts(&self, cpu: CpuId, span: Span, parts: &mut Vec<(Span, OwnerId)>) {
+        let run = self.runs.binary_search_by_key(&(span, cpu), |run| (run.span, run.cpu));
+        let Some(run) = run.ok().and_then(|at| self.runs.get(at)) else { return };
+        let first = self.points.partition_point(|point| point.at < span.start);
+        let after = partition_near(&self.points, first, |point| point.at < span.end);
+        let is_near = |point: &&SamplePoint| {
+            let apart = span.start.ns_since(point.at).max(point.at.ns_since(span.end));
+            first < after || apart <= self.near_ns
+        };
+        let before = first.checked_sub(1).and_then(|before| self.points.get(before)).filter(is_near);
+        let behind = self.points.get(after).filter(is_near);
+        let mut near = before.into_iter().chain(&self.points[first..after]).chain(behind).peekable();
+        if near.peek().is_none() {
+            parts.push((span, self.unseen));
+        }
+        let mut start = span.start;
+        while let Some(point) = near.next() {
+            let half_way = |next: &&SamplePoint| run.at(point.cpu_ns.midpoint(next.cpu_ns));
+            let end = near.peek().map_or(span.end, half_way);
+            match parts.last_mut() {
+                Some((part, last)) if *last == point.owner => part.end = end,
+                _ if start < end => parts.push((Span { start, end }, point.owner)),
+                // Two samples at one moment, or a border outside the run: the earlier of them owns nothing.
+                _ => {}
+            }
+            start = end;
+        }
+    }
+
     /// The slices of a run between samples, in time order: when, and between which; gaps count from the first
     /// of `points`, which are all of the track's.
     pub(super) fn slices_of(&self, run: &TrackRun, points: &[SamplePoint], mut add: impl FnMut(Span, Ends)) {
@@ -147,5 +177,83 @@ mod tests {
         assert_eq!(ends(1_999), [first, (599, end(1, 0), end(2, 0)), (1, end(2, 0), end(2, 0))]);
         assert_eq!(ends(1_700), [first, (300, end(1, 0), end(2, 0)), (300, end(2, 0), end(2, 0))]);
         assert_eq!(ends(500), [first, (600, end(2, 0), end(2, 0))]);
+    }
+
+    /// The parts of each run (from, until) of a thread with samples of these owners at these times; 9 is nobody.
+    fn parts(samples: &[(u64, u32)], runs: &[(u64, u64)]) -> Vec<(u64, u64, u32)> {
+        let mut track = Track {
+            thread: ThreadKey::new(0),
+            runs: vec![],
+            points: vec![],
+            ends: vec![],
+            unseen: 9,
+            near_ns: 500,
+        };
+        let mut cpu_ns = 0;
+        for &(from, until) in runs {
+            let before = |moment| samples.partition_point(|(when, _)| *when < moment);
+            let inside = samples[before(from)..before(until)].iter();
+            let point = |&(when, owner): &(u64, u32)| SamplePoint {
+                track: 0,
+                at: at(when),
+                cpu_ns: cpu_ns + when - from,
+                owner,
+            };
+            track.points.extend(inside.map(point));
+            let span = Span { start: at(from), end: at(until) };
+            track.runs.push(TrackRun { cpu: CpuId::new(0), span, cpu_ns });
+            cpu_ns += until - from;
+        }
+        let mut found = vec![];
+        for run in &track.runs {
+            let mut parts = vec![];
+            track.owned_parts(run.cpu, run.span, &mut parts);
+            let of = |(span, owner): (Span, u32)| (span.start.as_ns(), span.end.as_ns(), owner);
+            found.extend(parts.into_iter().map(of));
+        }
+        found
+    }
+
+    /// Parts of a run change half-way between samples; those of one owner are one part, and of two at one moment
+    /// the later has it.
+    #[test]
+    fn parts_of_a_run() {
+        let three = [(5, 1), (15, 2), (25, 3)];
+        assert_eq!(parts(&three, &[(0, 30)]), [(0, 10, 1), (10, 20, 2), (20, 30, 3)]);
+        assert_eq!(parts(&three, &[(0, 15)]), [(0, 15, 1)]);
+        assert_eq!(parts(&three, &[(15, 30)]), [(15, 20, 2), (20, 30, 3)]);
+        assert_eq!(parts(&[(5, 1), (15, 1), (25, 3)], &[(0, 30)]), [(0, 20, 1), (20, 30, 3)]);
+        assert_eq!(parts(&[(0, 1), (0, 2)], &[(0, 30)]), [(0, 30, 2)]);
+    }
+
+    /// Half-way is so on the thread's CPU time: before a sleep, behind it, or in a run between that has no sample
+    /// of its own. Such a run is nobody's where samples are further away.
+    #[test]
+    fn half_way_across_sleeps() {
+        let two = [(0, 10), (100, 110)];
+        assert_eq!(parts(&[(2, 1), (104, 2)], &two), [(0, 8, 1), (8, 10, 2), (100, 110, 2)]);
+        assert_eq!(parts(&[(8, 1), (108, 2)], &two), [(0, 10, 1), (100, 103, 1), (103, 110, 2)]);
+        let three = [(0, 10), (50, 60), (100, 110)];
+        let between = [(50, 54, 1), (54, 60, 2)];
+        assert_eq!(parts(&[(6, 1), (102, 2)], &three)[1..3], between);
+        let far = [(0, 10), (1_000, 1_010), (2_000, 2_010)];
+        assert_eq!(parts(&[(6, 1), (2_002, 2)], &far)[1], (1_000, 1_010, 9));
+    }
+
+    /// A loop of 3,500 on its CPU and a sleep, of which the last function has 500; samples are 1,000 to 3,000 of
+    /// CPU time apart: it has a seventh of the time, within a twentieth. (Were runs borders, it would lack a third.)
+    #[test]
+    fn what_runs_last_has_its_time() {
+        let (turn, sleep, turns) = (3_500, 200, 20_000);
+        let (mut samples, mut cpu) = (vec![], 0);
+        while cpu < turn * turns {
+            samples.push((cpu + cpu / turn * sleep, u32::from(cpu % turn >= 3_000)));
+            cpu += 1_000 + samples.len() as u64 * 1_236 % 2_000;
+        }
+        let run = |number| (number * (turn + sleep), number * (turn + sleep) + turn);
+        let parts = parts(&samples, &(0..turns).map(run).collect::<Vec<_>>());
+        let of_last = parts.iter().filter(|part| part.2 == 1).map(|(from, until, _)| until - from);
+        let share = of_last.sum::<u64>() as f64 / (turn * turns) as f64;
+        assert!((share * 7.0 - 1.0).abs() < 0.05, "{share}");
     }
 }

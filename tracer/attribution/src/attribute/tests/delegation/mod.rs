@@ -151,7 +151,10 @@ fn a_python_pool() {
     // From here on main does something else.
     world.runs_unseen(main, 70, 71);
     let seen = world.logical();
-    assert_eq!(seen["main;result;[on behalf of];run;worker;task"], 50_000);
+    let of_result = seen.iter().filter(|(stack, _)| stack.starts_with("main;result;[on behalf of]"));
+    assert_eq!(of_result.map(|(_, uj)| uj).sum::<i64>(), 50_000, "{seen:?}");
+    // The worker's samples, at 35 and 85, meet half-way on its CPU time, at 55.
+    assert_eq!(seen["main;result;[on behalf of];run;worker;task"], 45_000);
     assert!(seen["[pool: pool];run;worker;late"] > 28_000, "{seen:?}");
 }
 
@@ -264,8 +267,9 @@ fn helpers_of_a_loader_process() {
     assert_eq!(
         world.logical(),
         expect(&[
-            ("main;next_batch;[on behalf of];decode", 10_000),
-            ("main;next_batch;[on behalf of];loop;worker_loop;decode", 30_000),
+            // The loader's samples are at 5 and 25.
+            ("main;next_batch;[on behalf of];decode", 15_000),
+            ("main;next_batch;[on behalf of];loop;worker_loop;decode", 25_000),
             ("main;next_batch;[on behalf of];loop;worker_loop;decode;[on behalf of];gemm", 30_000),
             ("main;next_batch;[on behalf of];serve;send", 30_000),
         ])
