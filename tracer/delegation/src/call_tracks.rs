@@ -17,7 +17,6 @@ use energy_trace_counters::Span;
 use energy_trace_cpu_time::time::cpu_time::CpuTime;
 use energy_trace_cpu_time::time::inter_sample::{NOBODY, SamplePoint, TrackRun};
 use energy_trace_cpu_time::time::owners::{Owner, OwnerId, Segment};
-use energy_trace_cpu_time::time::tracks::NEAREST_NS;
 use energy_trace_cpu_time::time::tracks::{SleepStart, Track};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::ThreadKey;
@@ -33,6 +32,9 @@ const MOST_CALLS: usize = 6;
 /// in, and so many samples more.
 const MOST_UNSEEN: f64 = 2.0;
 const BY_CHANCE: f64 = 3.0;
+
+/// Samples so long before a sleep may show something else than what was slept in.
+const NEAR_NS: u64 = 500_000_000;
 
 /// What of a track is for one set of requesters; `None`: for all that have no track of their own.
 type Key = Option<SetId>;
@@ -134,18 +136,14 @@ impl Refiner<'_> {
             call.sets.push(set);
             call.cpu_ns = call.cpu_ns.saturating_add(run.span.ns());
         }
-        for (key, call) in calls {
-            // All that a worker does for one requester is told by the samples of that, however far.
-            let near_ns = if key.is_some() { u64::MAX } else { NEAREST_NS };
-            self.add(call, near_ns, track, time);
-        }
+        calls.into_values().for_each(|call| self.add(call, track, time));
     }
 
-    fn add(&mut self, call: CallTrack, near_ns: u64, track: &Track, time: &mut CpuTime) {
+    fn add(&mut self, call: CallTrack, track: &Track, time: &mut CpuTime) {
         let CallTrack { runs, sets, points, .. } = call;
         let spans: Vec<Span> = runs.iter().map(|run| run.span).collect();
         let (thread, unseen, ends) = (track.thread, track.unseen, track.ends.clone());
-        let of_call = Track { thread, runs, points, ends, unseen, near_ns };
+        let of_call = Track { thread, runs, points, ends, unseen };
         time.add_track(of_call, |time, points, (position, run), span, mut ends| {
             for end in [&mut ends.left, &mut ends.right].into_iter().filter(|end| end.owner != NOBODY) {
                 let base = match self.base_of.get(&end.owner) {
@@ -187,7 +185,7 @@ impl Refiner<'_> {
                 let other = track.points.get(..track.points.partition_point(|point| point.at <= wait.at));
                 let other = other.into_iter().flatten().rev();
                 let other = other
-                    .take_while(|point| wait.at.ns_since(point.at) < NEAREST_NS)
+                    .take_while(|point| wait.at.ns_since(point.at) < NEAR_NS)
                     .find(|point| self.python_of(point.owner, time) != Some(python));
                 let after = other.map_or(slept, |point| point.at.max(slept));
                 let requesters =
@@ -271,14 +269,13 @@ fn is_seen(track: &Track, endings: &[SleepStart], points: usize) -> bool {
     claimed <= MOST_UNSEEN * (points as f64 + BY_CHANCE) * of_point
 }
 
-/// Whose a time is that is near no sample of its own track: that of the thread's nearest one.
+/// Whose a time is whose call has no sample: that of the thread's nearest one.
 fn nearest(track: &Track, span: Span) -> OwnerId {
     let after = track.points.partition_point(|point| point.at < span.start);
     let before = after.checked_sub(1).and_then(|i| track.points.get(i));
     let before = before.map(|point| (span.start.ns_since(point.at), point.owner));
     let after = track.points.get(after).map(|point| (point.at.ns_since(span.end), point.owner));
-    let near = before.into_iter().chain(after).filter(|(ns, _)| *ns <= NEAREST_NS);
-    near.min_by_key(|(ns, _)| *ns).map_or(track.unseen, |(_, owner)| owner)
+    before.into_iter().chain(after).min_by_key(|(ns, _)| *ns).map_or(track.unseen, |(_, owner)| owner)
 }
 
 #[cfg(test)]
@@ -307,7 +304,6 @@ mod tests {
             points: (0..100).map(point).collect(),
             ends: vec![],
             unseen: 0,
-            near_ns: 500 * MS,
         };
         (track, (0..100).map(ending).collect())
     }
@@ -322,8 +318,7 @@ mod tests {
         assert!(is_seen(&track, &endings[..6], 0) && !is_seen(&track, &endings[..13], 0));
     }
 
-    /// A time is the nearest sample's before it or behind it, up to half a second away; then nobody's that is
-    /// known.
+    /// A time is the nearest sample's before it or behind it.
     #[test]
     fn times_far_from_samples() {
         let (mut track, _) = track();
@@ -331,6 +326,8 @@ mod tests {
         let at = |ms: u64| KtimeNs::from_ns(ms * MS);
         let of = |from, until| nearest(&track, Span { start: at(from), end: at(until) });
         assert_eq!([of(3, 4), of(8, 9), of(0, 0), of(12, 12)], [10, 11, 10, 11]);
-        assert_eq!([of(1_491, 1_500), of(1_492, 1_500)], [109, track.unseen]);
+        assert_eq!(of(2_000, 2_010), 109);
+        track.points.clear();
+        assert_eq!(nearest(&track, Span { start: at(0), end: at(1) }), track.unseen);
     }
 }

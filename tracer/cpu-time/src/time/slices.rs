@@ -9,11 +9,11 @@
 //! owned by   [aaaaaaaaaaaaaa|bbbbbbb|cccccccccc)  Voronoi: cut half-way between neighbours
 //! ```
 //!
-//! Neighbours are so on the thread's CPU time, across its sleeps: each sample then owns as much on average
-//! wherever it falls (Horvitz, Thompson 1952). Were slices borders too, a function of half a sampling period
-//! that always runs last before a sleep would have a third too little. A slice that no sample fell into is
-//! owned by those within half a second of it; without any its time is `[unsampled]`, and so is time in which
-//! no sample came though many were due (`unsampled`). So Σ owned + Σ unsampled = Σ slices, exactly. A sample outside every slice owns no time but
+//! Neighbours are so on the thread's CPU time, across its sleeps and slices without a sample: each sample then
+//! owns as much on average wherever it falls (Horvitz, Thompson 1952). Were slices borders too, a function of
+//! half a sampling period that always runs last before a sleep would have a third too little. Time of a thread
+//! without samples is `[unsampled]`, and so is time in which no sample came though many were due
+//! (`unsampled`). So Σ owned + Σ unsampled = Σ slices, exactly. A sample outside every slice owns no time but
 //! is counted.
 //!
 //! Slices of one CPU cannot overlap. Where they do, a switch was lost: the earlier one ends where the later
@@ -23,7 +23,7 @@
 use super::background::BackgroundProcesses;
 use super::inter_sample::{SamplePoint, TrackRun};
 use super::owners::{Owner, OwnerId, OwnerTime, Owners, Segment};
-use super::tracks::{NEAREST_NS, Track};
+use super::tracks::Track;
 use super::unsampled::{SplitSlices, cut};
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
@@ -132,7 +132,7 @@ fn tracks(slices: &[Slice], threads: &BTreeMap<ThreadKey, OfThread>, owners: &mu
         let mut runs: Vec<TrackRun> = of_thread.iter().map(|&(_, run)| run).collect();
         let points = threads.get(&thread).map(|samples| samples.point(&mut runs)).unwrap_or_default();
         let unseen = owners.number(Owner::Target(thread, None));
-        Some(Track { thread, runs, points, ends: vec![], unseen, near_ns: NEAREST_NS })
+        Some(Track { thread, runs, points, ends: vec![], unseen })
     };
     runs.chunk_by(|a, b| a.0 == b.0).filter_map(of_thread).collect()
 }
@@ -273,8 +273,7 @@ mod tests {
         assert_eq!(owned(&time), [(Some(1), 65, 2), (Some(2), 35, 1)]);
     }
 
-    /// A slice without a sample is owned by the thread's samples within half a second, on either side, else by
-    /// nobody.
+    /// A slice without a sample is owned by the thread's samples before it and behind it, however far.
     #[test]
     fn empty_slices_take_near_samples() {
         let slices = [slice(0, 80, 100), slice(0, 150, 151), slice(0, 160, 180), slice(0, 700, 707)];
@@ -285,7 +284,7 @@ mod tests {
             &[],
             ALWAYS,
         );
-        assert_eq!(owned(&time), [(Some(1), 23, 1), (Some(2), 18, 1), (None, 7, 0)]);
+        assert_eq!(owned(&time), [(Some(1), 23, 1), (Some(2), 25, 1)]);
     }
 
     /// A sample outside every slice owns no time and is still counted.

@@ -12,10 +12,6 @@ use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, ThreadKey};
 
-/// A sample further away than this says nothing about a slice. Nearer ones are, on average over slices, the
-/// mix that the thread was in.
-pub const NEAREST_NS: u64 = 500_000_000;
-
 /// Runs and samples of one track, both in time order.
 #[derive(Clone, Debug)]
 pub struct Track {
@@ -27,10 +23,8 @@ pub struct Track {
     pub points: Vec<SamplePoint>,
     /// What else than samples is known of its stacks, in time order.
     pub ends: Vec<SleepStart>,
-    /// Who owns the thread's time that is near no sample.
+    /// Who owns its time if it has no sample.
     pub unseen: OwnerId,
-    /// How far a sample may be away to say anything.
-    pub near_ns: u64,
 }
 
 /// A thread went to sleep, and in whose stack is known.
@@ -54,13 +48,8 @@ impl Track {
         let Some(run) = run.ok().and_then(|at| self.runs.get(at)) else { return };
         let first = self.points.partition_point(|point| point.at < span.start);
         let after = partition_near(&self.points, first, |point| point.at < span.end);
-        let is_near = |point: &&SamplePoint| {
-            let apart = span.start.ns_since(point.at).max(point.at.ns_since(span.end));
-            first < after || apart <= self.near_ns
-        };
-        let before = first.checked_sub(1).and_then(|before| self.points.get(before)).filter(is_near);
-        let behind = self.points.get(after).filter(is_near);
-        let mut near = before.into_iter().chain(&self.points[first..after]).chain(behind).peekable();
+        let around = self.points.get(first.saturating_sub(1)..self.points.len().min(after + 1));
+        let mut near = around.unwrap_or_default().iter().peekable();
         if near.peek().is_none() {
             parts.push((span, self.unseen));
         }
@@ -85,8 +74,7 @@ impl Track {
         let first = points.partition_point(|point| point.cpu_ns < run.cpu_ns);
         let after = partition_near(points, first, |point| point.cpu_ns < end_ns);
         let before = first.checked_sub(1).and_then(|i| points.get(i));
-        let before = before.filter(|point| run.span.start.ns_since(point.at) <= self.near_ns);
-        let behind = points.get(after).filter(|point| point.at.ns_since(run.span.end) <= self.near_ns);
+        let behind = points.get(after);
         let inside = points.get(first..after).unwrap_or_default();
         let (mut from, mut left) = (run.cpu_ns, before);
         for (number, right) in (first..).zip(inside.iter().map(Some).chain([behind])) {
@@ -161,7 +149,6 @@ mod tests {
             points: vec![SamplePoint { track: 0, at: at(1_400), cpu_ns: 400, owner: 1 }],
             ends: vec![SleepStart { since: at(since), at: at(1_999), owner: 2 }],
             unseen: 9,
-            near_ns: 500,
         };
         let mut ends = vec![];
         track.slices_of(&run, &track.points, |span, of| ends.push((span.ns(), of.left, of.right)));
@@ -181,14 +168,8 @@ mod tests {
 
     /// The parts of each run (from, until) of a thread with samples of these owners at these times; 9 is nobody.
     fn parts(samples: &[(u64, u32)], runs: &[(u64, u64)]) -> Vec<(u64, u64, u32)> {
-        let mut track = Track {
-            thread: ThreadKey::new(0),
-            runs: vec![],
-            points: vec![],
-            ends: vec![],
-            unseen: 9,
-            near_ns: 500,
-        };
+        let mut track =
+            Track { thread: ThreadKey::new(0), runs: vec![], points: vec![], ends: vec![], unseen: 9 };
         let mut cpu_ns = 0;
         for &(from, until) in runs {
             let before = |moment| samples.partition_point(|(when, _)| *when < moment);
@@ -227,7 +208,7 @@ mod tests {
     }
 
     /// Half-way is so on the thread's CPU time: before a sleep, behind it, or in a run between that has no sample
-    /// of its own. Such a run is nobody's where samples are further away.
+    /// of its own, however far. Without any sample all is nobody's.
     #[test]
     fn half_way_across_sleeps() {
         let two = [(0, 10), (100, 110)];
@@ -236,8 +217,7 @@ mod tests {
         let three = [(0, 10), (50, 60), (100, 110)];
         let between = [(50, 54, 1), (54, 60, 2)];
         assert_eq!(parts(&[(6, 1), (102, 2)], &three)[1..3], between);
-        let far = [(0, 10), (1_000, 1_010), (2_000, 2_010)];
-        assert_eq!(parts(&[(6, 1), (2_002, 2)], &far)[1], (1_000, 1_010, 9));
+        assert_eq!(parts(&[], &two), [(0, 10, 9), (100, 110, 9)]);
     }
 
     /// A loop of 3,500 on its CPU and a sleep, of which the last function has 500; samples are 1,000 to 3,000 of
