@@ -65,6 +65,7 @@ const fn about(part: Part) -> (&'static [&'static str], usize) {
         ),
         Part::LocalMixes => (&[], 75),
         Part::SleepMixing => (&[], 60),
+        Part::Balance => (&["attribution/src/between_samples/balance.rs"], 40),
         Part::CautiousRate => (&[], 5),
         Part::Reliability => (&[], 110),
         Part::HardlyReliable => (&[], 25),

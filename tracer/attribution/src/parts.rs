@@ -12,6 +12,8 @@ pub enum Part {
     LocalMixes,
     /// What threads forget while they sleep; else nothing.
     SleepMixing,
+    /// Mixes give columns as much time as samples stand for; else as many samples as they have.
+    Balance,
     /// The fastest rate that is possible; else the likeliest.
     CautiousRate,
     /// Call paths of which samples do not show when they ran are pooled with their callers.
@@ -74,10 +76,11 @@ pub enum Part {
 
 impl Part {
     /// All of them.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::Bridge,
         Self::LocalMixes,
         Self::SleepMixing,
+        Self::Balance,
         Self::CautiousRate,
         Self::Reliability,
         Self::HardlyReliable,

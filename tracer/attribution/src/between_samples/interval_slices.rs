@@ -204,6 +204,11 @@ impl<'p> IntervalSlices<'p> {
         self.of_slice.len()
     }
 
+    /// How many intervals there are.
+    pub(crate) const fn intervals(&self) -> usize {
+        self.spans.len()
+    }
+
     /// How many there are in some intervals.
     pub(crate) fn count_in(&self, intervals: &Range<usize>) -> usize {
         let until = |interval: usize| self.starts.get(interval).copied().unwrap_or(self.len());

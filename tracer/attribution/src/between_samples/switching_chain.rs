@@ -11,6 +11,7 @@
 //!
 //! Leaves out the probabilities that follow (`markov_bridge`).
 
+use crate::between_samples::every_nth::EveryNth;
 use crate::between_samples::markov_bridge::{Rate, SleepMixing, decay};
 use crate::numerics::parallel::map;
 use crate::parts::{LeftOut, Part};
@@ -162,42 +163,6 @@ struct Fitted {
 impl Fitted {
     fn best(&self) -> f64 {
         self.of_sleeper.iter().map(best).fold(f64::NEG_INFINITY, f64::max)
-    }
-}
-
-/// Samples of a track in their order: all, or each second one.
-#[derive(Clone, Copy)]
-struct EveryNth<'a> {
-    all: &'a [SamplePoint],
-    step: usize,
-}
-
-impl<'a> EveryNth<'a> {
-    /// Of a track whose first sample has this position among all: those at odd or at even positions, or all.
-    fn of_track(of_track: &'a [SamplePoint], first: usize, odd: Option<bool>) -> Self {
-        match odd {
-            None => Self { all: of_track, step: 1 },
-            Some(odd) => {
-                let skipped = usize::from((first % 2 == 1) != odd);
-                Self { all: of_track.get(skipped..).unwrap_or_default(), step: 2 }
-            }
-        }
-    }
-
-    const fn len(self) -> usize {
-        self.all.len().div_ceil(self.step)
-    }
-
-    fn at(self, number: usize) -> &'a SamplePoint {
-        &self.all[number * self.step]
-    }
-
-    fn last(self) -> Option<&'a SamplePoint> {
-        self.all.get(self.len().checked_sub(1)? * self.step)
-    }
-
-    fn iter(self) -> impl Iterator<Item = &'a SamplePoint> {
-        self.all.iter().step_by(self.step)
     }
 }
 
@@ -441,6 +406,36 @@ impl Chains {
         number.and_then(|number| self.mixes.get(number)).map_or(&[], Vec::as_slice)
     }
 
+    /// Number of mixes.
+    pub(crate) const fn mixes(&self) -> usize {
+        self.mixes.len()
+    }
+
+    /// The seconds of each column, one track's behind another's, if so many are drawn from each mix.
+    pub(crate) fn drawn(&self, of_mixes: &[f64]) -> Vec<f64> {
+        let mut drawn = vec![0.0; self.first_column(u32::MAX)];
+        for track in &self.tracks {
+            let of_track = track.first..track.first + track.count;
+            for (mix, seconds) in self.mixes[of_track.clone()].iter().zip(&of_mixes[of_track]) {
+                let columns = drawn[track.first_column..].iter_mut().zip(mix);
+                columns.for_each(|(drawn, (_, pi))| *drawn += pi * seconds);
+            }
+        }
+        drawn
+    }
+
+    /// With mixes of which each column is so many times as much, one track's behind another's.
+    pub(crate) fn scaled(mut self, factors: &[f64]) -> Self {
+        for track in &self.tracks {
+            let of_track = &factors[track.first_column..];
+            for mix in &mut self.mixes[track.first..track.first + track.count] {
+                let sum: f64 = mix.iter().zip(of_track).map(|((_, pi), factor)| pi * factor).sum();
+                mix.iter_mut().zip(of_track).for_each(|((_, pi), factor)| *pi *= factor / sum);
+            }
+        }
+        self
+    }
+
     /// Mean and mean square of the watts of each mix, by number, for columns that draw `watts`.
     pub(crate) fn moments(&self, watts: &[f64]) -> Vec<(f64, f64)> {
         let of_some = |some: &&[Mix]| some.iter().map(|mix| moments(mix, watts)).collect::<Vec<_>>();
@@ -510,25 +505,6 @@ mod tests {
 
     fn all(points: &[SamplePoint]) -> EveryNth<'_> {
         EveryNth::of_track(points, 0, None)
-    }
-
-    /// Each second sample of a track, as those at odd positions among all samples are, and those at even
-    /// ones.
-    #[test]
-    fn halves_of_lines() {
-        let point = |owner| SamplePoint { track: 3, at: KtimeNs::default(), cpu_ns: 0, owner };
-        let points: Vec<SamplePoint> = (0..5).map(point).collect();
-        let owners = |first, odd| {
-            let points = EveryNth::of_track(&points, first, odd);
-            assert_eq!(points.last().map(|last| last.owner), points.iter().last().map(|last| last.owner));
-            assert_eq!(points.len(), points.iter().count());
-            points.iter().map(|point| point.owner).collect::<Vec<_>>()
-        };
-        assert_eq!(owners(8, Some(true)), [1, 3]);
-        assert_eq!(owners(8, Some(false)), [0, 2, 4]);
-        assert_eq!(owners(7, Some(true)), [0, 2, 4]);
-        assert_eq!(owners(7, None), [0, 1, 2, 3, 4]);
-        assert!(EveryNth::of_track(&points[..0], 0, Some(true)).last().is_none());
     }
 
     /// Samples each 2 ms of CPU time, of what `owner` says ran at that moment.

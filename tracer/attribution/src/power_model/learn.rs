@@ -25,6 +25,7 @@ use super::prior::Prior;
 use super::settings::Settings;
 use super::windows::Windows;
 use super::{lack_of_fit, pairs, prior};
+use crate::between_samples::balance::balanced;
 use crate::between_samples::expected_time::Times;
 use crate::between_samples::switching_chain::Chains;
 use crate::numerics::parallel::map;
@@ -170,7 +171,10 @@ impl Model {
         // Samples are the same: in the same columns, so are their chains.
         let known = before.filter(|before| before.columns.are_of_the_same_paths(&columns));
         let chains = known.map_or_else(
-            || Arc::new(Chains::of_some((evidence.points, None), left_out, evidence.start, column)),
+            || {
+                let chains = Chains::of_some((evidence.points, None), left_out, evidence.start, column);
+                Arc::new(balanced(chains, evidence.slices, None, column))
+            },
             |before| Arc::clone(&before.chains),
         );
         let prior = if left_out.has(Part::Prior) {

@@ -3,6 +3,7 @@
 //!
 //! Leaves out the chain (`between_samples`).
 
+use crate::between_samples::balance::balanced;
 use crate::between_samples::expected_time::Times;
 use crate::between_samples::switching_chain::Chains;
 use crate::numerics::normal_equations::NormalEquations;
@@ -42,7 +43,9 @@ pub(super) fn doubt(model: &Model, evidence: &Evidence<'_>) -> Vec<Vec<f64>> {
     let thinned = |odd: bool| {
         let of_some = (evidence.points, Some(odd));
         let chains = Chains::of_some(of_some, settings.left_out, evidence.start, column);
-        energies(Times::Chain(&chains), Some((evidence.points, odd)))
+        let thinned = Some((evidence.points, odd));
+        let chains = balanced(chains, slices, thinned, column);
+        energies(Times::Chain(&chains), thinned)
     };
     let halves = || (thinned(true), thinned(false));
     let asked = |part: Part| !settings.left_out.has(part);
