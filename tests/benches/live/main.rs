@@ -158,7 +158,7 @@ fn line(data: &Path, truth: &Truth) -> anyhow::Result<String> {
 
 /// Records a program; the recording and the truth are also left in `keep`.data and `keep`.truth.json.
 fn record(program: &Program, keep: Option<&Path>) -> anyhow::Result<(Kept, Truth)> {
-    let options = Options { sockets: program.sockets, step_uj: 61, ..Options::default() };
+    let options = Options { sockets: program.sockets, step_uj: 61, update_us: 1_000, ..Options::default() };
     let simulation = Simulation::start(&options)?;
     let data = Kept(tempfile::tempdir()?);
     let start = |words: &Vec<String>| {

@@ -7,7 +7,7 @@
 use super::Options;
 use super::thread_clock::CpuClock;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
@@ -71,8 +71,10 @@ pub struct Meter {
     next_thread: u64,
     /// Energy of closed stretches, for each socket.
     closed: Vec<u128>,
-    /// What was shown last: time, and each socket's active energy. A counter never goes back by itself.
-    shown: (u64, Vec<u128>),
+    /// What was shown last of each socket's active energy. A counter never goes back by itself.
+    shown: Vec<u128>,
+    /// Each socket's active energy when functions last changed or counters were read; between two of these power was the same.
+    past: VecDeque<(u64, Vec<u128>)>,
     update_ns: u64,
     reads: u64,
 }
@@ -105,7 +107,8 @@ impl Meter {
             threads: BTreeMap::new(),
             next_thread: 0,
             closed: vec![0; sockets],
-            shown: (0, vec![0; sockets]),
+            shown: vec![0; sockets],
+            past: VecDeque::from([(0, vec![0; sockets])]),
             update_ns: options.update_us.saturating_mul(1000),
             reads: 0,
         }
@@ -143,6 +146,8 @@ impl Meter {
         self.close(&thread, &now, exact_ns);
         let function = function.map(str::to_owned);
         self.threads.insert(key, Thread { function, since_ns: cpu_ns, base_ns: now, ..thread });
+        let (active, _) = self.active();
+        self.remember(elapsed_ns(self.started), active);
         Ok(())
     }
 
@@ -199,21 +204,31 @@ impl Meter {
         self.first_read.get_or_insert_with(Instant::now);
         let (active, _) = self.active();
         let now_ns = elapsed_ns(self.started);
-        let (at_ns, active) = self.quantise(now_ns, active);
-        let active: Vec<u128> = active.iter().zip(&self.shown.1).map(|(new, old)| *new.max(old)).collect();
-        self.shown = (at_ns, active.clone());
+        self.remember(now_ns, active);
+        let at_ns = now_ns - now_ns.checked_rem(self.update_ns).unwrap_or(0);
+        let active = self.active_at(at_ns);
+        self.shown = active.iter().zip(&self.shown).map(|(new, old)| *new.max(old)).collect();
         let idle = u128::from(self.idle_uw) * u128::from(at_ns) / self.sockets as u128;
-        Energy { idle_uj: to_uj(idle), active_uj: active.into_iter().map(to_uj).collect() }
+        Energy { idle_uj: to_uj(idle), active_uj: self.shown.iter().copied().map(to_uj).collect() }
     }
 
-    /// The state at the last update of the hardware, between the last one shown and now by straight line.
-    fn quantise(&self, now_ns: u64, active: Vec<u128>) -> (u64, Vec<u128>) {
-        let (before_ns, before) = &self.shown;
-        let Some(late_ns) = now_ns.checked_rem(self.update_ns) else { return (now_ns, active) };
-        let at_ns = (now_ns - late_ns).max(*before_ns);
-        let (part, whole) = (u128::from(at_ns - before_ns), u128::from((now_ns - before_ns).max(1)));
-        let line = |(new, old): (u128, &u128)| old + new.saturating_sub(*old) * part / whole;
-        (at_ns, active.into_iter().zip(before).map(line).collect())
+    /// Keeps what an update needs: all since the last one, and what was before it.
+    fn remember(&mut self, now_ns: u64, active: Vec<u128>) {
+        self.past.push_back((now_ns, active));
+        while self.past.get(1).is_some_and(|(at_ns, _)| at_ns + self.update_ns < now_ns) {
+            self.past.pop_front();
+        }
+    }
+
+    /// Each socket's active energy at a moment since the last update but one.
+    fn active_at(&self, at_ns: u64) -> Vec<u128> {
+        let behind = self.past.partition_point(|(past_ns, _)| *past_ns < at_ns).min(self.past.len() - 1);
+        let (to_ns, to) = &self.past[behind];
+        let (from_ns, from) = &self.past[behind.saturating_sub(1)];
+        let (part, whole) =
+            (u128::from(at_ns.saturating_sub(*from_ns)), u128::from((to_ns - from_ns).max(1)));
+        let line = |(to, from): (&u128, &u128)| from + to.saturating_sub(*from) * part.min(whole) / whole;
+        to.iter().zip(from).map(line).collect()
     }
 
     /// Seconds since the first read of a counter; 0 before.
@@ -304,6 +319,22 @@ mod tests {
         assert_eq!(truth.functions["cool"].uj, 5_000_000);
         assert_eq!((truth.total_uj, truth.functions["cool"].entries), (44_600_000, 1));
         assert_eq!(meter.read().active_uj, [44_600_000]);
+    }
+
+    /// What the hardware showed at its last update: on straight lines between the moments at which functions changed.
+    #[test]
+    fn energy_at_an_update() {
+        let mut meter = meter(1);
+        meter.update_ns = 1_000;
+        for (at_ns, energy) in [(400, 0), (2_400, 2_000), (2_900, 2_000)] {
+            meter.remember(at_ns, vec![energy]);
+        }
+        assert_eq!(
+            [1_400, 2_400, 2_600, 2_900].map(|at_ns| meter.active_at(at_ns)[0]),
+            [1_000, 2_000, 2_000, 2_000]
+        );
+        meter.remember(9_000, vec![2_000]);
+        assert_eq!(meter.past.len(), 2);
     }
 
     /// A thread that moves between sockets pays on each what it ran there, and nothing is lost in the split.
