@@ -269,8 +269,7 @@ impl<'a> Collector<'a> {
     }
 
     fn sampling(&self, variance: f64) -> f64 {
-        let all = self.of.all_variance;
-        if all > 0.0 { variance * (1.0 - variance / all).max(0.0) } else { 0.0 }
+        variance * (1.0 - variance / self.of.all_variance).max(0.0)
     }
 
     /// Least or most energy: none or all of what may be another call's, with the doubts about watts and times that this has itself.
