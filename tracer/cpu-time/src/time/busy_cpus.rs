@@ -44,10 +44,7 @@ impl BusyCpus {
                 lasted[place] = lasted[place].saturating_add(ns);
             }
             busy = if begins { busy + 1 } else { busy.saturating_sub(1) };
-            match steps.last_mut() {
-                Some(last) if last.0 == at => last.1 = busy,
-                _ => steps.push((at, busy, sum)),
-            }
+            steps.push((at, busy, sum));
         }
         let all = lasted.iter().skip(1).fold(0_u64, |all, ns| all.saturating_add(*ns)) as f64;
         let mut above = 0.0;
