@@ -114,7 +114,7 @@ fn posterior(windows: &[Window], expected: f64, expected_sd: f64) -> (f64, f64) 
     let (s, su, suu) = (sum(&|_| 1.0), sum(&|window| window.busy), sum(&|window| window.busy * window.busy));
     let (sp, sup) = (sum(&|window| window.watts), sum(&|window| window.busy * window.watts));
     let spread = (suu - su * su / s).max(0.0);
-    let slope = if spread > 1e-9 * s { (sup - su * sp / s) / spread } else { 0.0 };
+    let slope = if spread > 0.0 { (sup - su * sp / s) / spread } else { 0.0 };
     let at = |window: &Window| (sp - slope * su) / s + slope * window.busy;
     let misfit = sum(&|window| (window.watts - at(window)).powi(2));
     let freedom = (windows.len() as f64 - 2.0).max(1.0);
@@ -186,5 +186,25 @@ mod tests {
         assert!(idle.power.as_watts() <= 10.0 + 1e-6, "{idle:?}");
         let before = Before { power: MicroWatts::default(), seconds: 1.0, cpus: 2.0, busy: 2.0 };
         assert_eq!(estimate(before, &[], std::iter::empty()).power, MicroWatts::default());
+    }
+
+    /// 20 W by steps of 10 ms, which a counter shows as 5 and 35 W in turn, of a CPU that is always as busy: the
+    /// lowest power is that of longer windows, and idle power what servers have of 20 W.
+    #[test]
+    fn short_steps_are_looked_at_together() {
+        let at = |step: u64| KtimeNs::from_ns(step * 10_000_000);
+        let interval = |step: u64| {
+            let mj = if step.is_multiple_of(2) { 50 } else { 350 };
+            EnergyInterval {
+                span: Span::new(at(step), at(step + 1)),
+                energy: MicroJoules::from_uj(mj * 1_000),
+            }
+        };
+        let intervals: Vec<EnergyInterval> = (0..400).map(interval).collect();
+        let (power, busy) =
+            (MicroWatts::from_watts(20.0).unwrap(), std::iter::once(Span::new(at(0), at(400))));
+        let idle = estimate(Before { power, seconds: 1.0, cpus: 4.0, busy: 1.0 }, &intervals, busy);
+        let expected = 20.0 * 4.0 * 0.74 / (4.0 * 0.74 + 2.76);
+        assert!((idle.power.as_watts() - expected).abs() < 1e-3, "{idle:?}, {expected}");
     }
 }
