@@ -186,6 +186,12 @@ fn open_energy_has_its_own_doubts() {
     assert!((bounds.1.as_joules() - 44.0).abs() < 1e-3, "{bounds:?}");
     let interval = sure(&certainty, &[0], 15).ci95;
     assert!(interval.0 <= bounds.0 && interval.1 >= bounds.1, "{interval:?}");
+    // 9 J² by sampling, of which 25 of 30 J are beside what it was given.
+    certainty.domains[0].parts[0][0].variance = 9.0;
+    certainty.domains[0].all_variance = 1e9;
+    let wider = sure(&certainty, &[0], 15).bounds.unwrap();
+    let slack = super::BOUND_SDS * (9.0_f64 * 25.0 / 30.0).sqrt();
+    assert!((wider.1.as_joules() - 44.0 - slack).abs() < 1e-3, "{wider:?}");
 }
 
 /// A little energy in a function whose watts the run does not show gives no bounds, but a wider interval; more of it gives bounds.
@@ -211,6 +217,18 @@ fn bounds_where_watts_are_open() {
     let (low, high) = sure(&certainty(false), &[0], 10).bounds.unwrap();
     assert!(low.as_joules() < 5.0 && low >= MicroJoules::ZERO, "{low}");
     assert!(high.as_joules() > 20.0, "{high}");
+}
+
+/// Beside a domain of which they are open, one whose watts are known adds its 10 J, and what samples leave in doubt (√½ J).
+#[test]
+fn bounds_beside_a_known_domain() {
+    let mut both = certainty(false);
+    let (low, high) = sure(&both, &[0], 10).bounds.unwrap();
+    both.domains.extend(certainty(true).domains);
+    let (both_low, both_high) = sure(&both, &[0], 20).bounds.unwrap();
+    let slack = super::BOUND_SDS * f64::sqrt(0.5);
+    assert!(((both_high - high).as_joules() - 10.0 - slack).abs() < 1e-3, "{both_high}");
+    assert!(((both_low - low).as_joules() - 10.0 + slack).abs() < 1e-3, "{both_low}");
 }
 
 /// What is in doubt about idle is a part of what was measured: no end is above that.

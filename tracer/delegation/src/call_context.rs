@@ -304,3 +304,15 @@ fn pythons(recording: &Recording) -> Vec<Option<Python>> {
     }
     pythons
 }
+
+#[cfg(test)]
+mod tests {
+    use super::LibraryUse;
+
+    /// Of ten samples five make a library a thread's home, four do not.
+    #[test]
+    fn half_of_the_samples_make_a_home() {
+        let found = LibraryUse { samples: 10, libraries: [(7, 5), (8, 4)].into() };
+        assert_eq!(found.often().collect::<Vec<_>>(), [7]);
+    }
+}

@@ -238,9 +238,14 @@ fn idle_sd(domain: &Domain, idle: MicroJoules, estimate_sd: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Domain, IdleOrigin, MicroJoules, Recording, Scope, idle_sd};
+    use super::{
+        Domain, IdleOrigin, IgnoredReason, MicroJoules, Recording, Scope, SourceId, has_loose_bound,
+        has_unread_gpus, idle_sd,
+    };
     use energy_trace_model::ids::{DomainId, Pid, ProcessKey, SocketId};
-    use energy_trace_model::recording::record::{DomainClass, IdleBaseline, InUse, Origin, Process};
+    use energy_trace_model::recording::record::{
+        DomainClass, IdleBaseline, Ignored, InUse, Origin, Process, Quality, Source,
+    };
     use energy_trace_model::units::MicroWatts;
 
     fn domain(origin: IdleOrigin, scope: Scope) -> Domain {
@@ -291,5 +296,39 @@ mod tests {
         let mut machine = Recording::default();
         machine.header.system_wide = true;
         assert_eq!(machine.idle_power(&gpu).as_uw(), 0);
+    }
+
+    /// Little is known of what the hardware behind a log or a whole machine can draw; much of that behind the
+    /// counters of a socket, and of GPUs.
+    #[test]
+    fn whose_bound_is_loose() {
+        let (socket, gpu) = (Scope::Socket(SocketId::new(0)), Scope::Gpu(0));
+        let is_loose = |class, scope, source: &str| {
+            let domain = Domain { class, ..domain(IdleOrigin::Given, scope) };
+            has_loose_bound(&domain, &SourceId::from_name(source))
+        };
+        assert!(!is_loose(DomainClass::Package, socket, "powercap"));
+        assert!(is_loose(DomainClass::Package, socket, "replay"));
+        assert!(is_loose(DomainClass::Psys, Scope::Machine, "powercap"));
+        assert!(!is_loose(DomainClass::Gpu, gpu, "replay"));
+    }
+
+    /// A card that tells its power alone is there and not read; a domain that others hold is no GPU.
+    #[test]
+    fn gpus_that_nobody_reads() {
+        let has = |reason| {
+            let ignored = vec![Ignored { domain: String::new(), reason }];
+            let mut recording = Recording::default();
+            recording.header.sources = vec![Source {
+                id: SourceId::Hwmon,
+                domains: vec![],
+                period_ns: 0,
+                quality: Quality::Measured,
+                ignored,
+                notes: vec![],
+            }];
+            has_unread_gpus(&recording)
+        };
+        assert!(has(IgnoredReason::CardTellsPowerOnly) && !has(IgnoredReason::ReadByPowercap));
     }
 }

@@ -311,6 +311,14 @@ mod tests {
         assert!((found[0] - 0.002).abs() < 1e-5 && (found[1] - 0.005).abs() < 1e-5, "{found:?}");
     }
 
+    /// One epoch of 4 s with a launch of each of two, which are believed to take 1 s: each took 2 s, as next to
+    /// nothing is believed.
+    #[test]
+    fn beliefs_of_durations_are_loose() {
+        let found = durations_of([(vec![1.0, 1.0], 4.0)].iter(), &[1.0; 2]);
+        assert!(found.iter().all(|found| (found - 2.0).abs() < 5e-4), "{found:?}");
+    }
+
     /// A step that replays a graph of 1.5 ms and copies its token of 128 bytes: times tell only the sum, which is the
     /// graph's then.
     #[test]

@@ -240,7 +240,7 @@ fn groups_of(
 mod tests {
     use super::{
         Apart, Certain, DMatrix, Fit, IDENTIFIED_BY_TIME, MicroJoules, Problem, TIME_SD, Total, covariance,
-        energies, groups_of, predicted, uncertainty,
+        deviation_of, energies, groups_of, predicted, uncertainty,
     };
     use crate::gpu::launch_energies::rows_of;
     use crate::tests::vectors::{Vectors, near};
@@ -256,6 +256,17 @@ mod tests {
         assert!(groups(&[true, false, true], false).is_empty());
         assert_eq!(groups(&[true; 3], true), [vec![0, 1, 2]]);
         assert_eq!(groups(&[true, false, true], true), [vec![0, 2]]);
+    }
+
+    /// Of 3 and 1 J, which are off by 20 and 30 %, the sum is by √(0.6² + 0.3²) J, and by less where one has too
+    /// much when the other has too little: √(0.6² + 0.3² − 0.36) J.
+    #[test]
+    fn a_sum_of_columns() {
+        let of = |both| {
+            let relative = DMatrix::from_row_slice(2, 2, &[0.04, both, both, 0.09]);
+            deviation_of(&[0, 1], &[3.0, 1.0], &relative)
+        };
+        near(&[of(0.0), of(-0.06)], &[0.45_f64.sqrt() / 4.0, 0.3 / 4.0], 1e-12);
     }
 
     /// Power times time, relative: the covariance by both parts, and on the diagonal that of times.

@@ -170,7 +170,7 @@ pub(crate) fn of_recording(overlaps: u64, without_socket_ns: u64) -> Vec<Diagnos
 #[cfg(test)]
 mod tests {
     use super::{
-        Recording, idle_above_counter, missing_readings, of_domain, of_kernels, of_launch_stacks,
+        Recording, idle_above_counter, missing_readings, of_domain, of_energy, of_kernels, of_launch_stacks,
         of_recording, unidentified,
     };
     use crate::ledger::result::tests::package;
@@ -182,9 +182,9 @@ mod tests {
     use energy_trace_model::ids::DomainId;
     use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
     use energy_trace_model::recording::record::{
-        Domain, DomainClass, KernelTier, LaunchStacks, Origin, Scope,
+        Domain, DomainClass, IdleBaseline, IdleOrigin, KernelTier, LaunchStacks, Origin, Scope,
     };
-    use energy_trace_model::units::MicroJoules;
+    use energy_trace_model::units::{MicroJoules, MicroWatts};
 
     fn span(from_ms: u64, until_ms: u64) -> Span {
         Span::new(KtimeNs::from_ns(from_ms * 1_000_000), KtimeNs::from_ns(until_ms * 1_000_000))
@@ -277,6 +277,22 @@ mod tests {
         assert_eq!(said(0), []);
         let two = DomainDiagnostic::ReadingsLeftOut { readings: 2 };
         assert_eq!(said(2), [Diagnostic::of("package-0", two)]);
+    }
+
+    /// That no idle power is known is said of a counter without a baseline; a model has its own.
+    #[test]
+    fn idle_power_that_nobody_knows() {
+        let power = MicroWatts::from_uw(1);
+        let counter = Origin::measured("powercap", String::new(), None);
+        let said = |origin, idle| {
+            let (name, class) = (String::new(), DomainClass::Package);
+            let domain = Domain { id: DomainId::new(0), name, class, scope: Scope::Machine, origin, idle };
+            of_energy(&Recording::default(), &domain, &result(&[], 0, 0))
+        };
+        let given = IdleBaseline { power, origin: IdleOrigin::Given };
+        assert_eq!(said(counter.clone(), None), [DomainDiagnostic::NoIdleBaseline]);
+        assert_eq!(said(counter, Some(given)), []);
+        assert_eq!(said(Origin::Model { idle: power, core: power }, None), []);
     }
 
     /// One column says nothing where call paths share it; one call path alone needs no powers.

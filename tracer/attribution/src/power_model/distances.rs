@@ -218,3 +218,45 @@ impl Table {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Distances, GROUPS, Samples, Table};
+    use nalgebra::DVector;
+
+    /// Of 128 s in pieces of one, halves have one piece each in turn, and groups two: by the time since the first sample.
+    #[test]
+    fn halves_and_groups() {
+        let at: Vec<f64> = (0..=128).map(|second| 10.0 + f64::from(second)).collect();
+        let samples = Samples::of(at, vec![0; 129], 1);
+        assert_eq!([9.0, 10.5, 11.5, 12.5].map(|at| samples.half(at)), [0, 0, 1, 0]);
+        assert_eq!([10.5, 11.5, 12.5, 74.5].map(|at| samples.group(at)), [0, 0, 1, 0]);
+    }
+
+    /// Where no pair was seen a sample says that it was there for two thirds of a bin to either side, and nothing beyond: what
+    /// follows is the usual mix.
+    #[test]
+    fn without_pairs_the_usual_mix_follows() {
+        let seen = vec![vec![0.0; 16]; 2 * GROUPS];
+        let distances = Distances { bin: 1.0, count: 4, often: vec![], seen };
+        let table = distances.table(&[0.0; 16], &DVector::from_vec(vec![0.25, 0.75]), 3.0);
+        let until = |after| {
+            let mut sum = [0.0; 2];
+            table.add(0, after, 1.0, &mut sum);
+            sum.map(|sum| (sum * 1e9).round() / 1e9)
+        };
+        assert_eq!([until(-3.0), until(-1.0)], [[0.0; 2]; 2]);
+        assert_eq!([until(0.0), until(1.0), until(3.0)], [[0.5, -0.5], [1.0, -1.0], [1.0, -1.0]]);
+    }
+
+    /// The mean over a counter's steps of what goes evenly is what is in their middle.
+    #[test]
+    fn steps_of_a_counter() {
+        let even = Table { bin: 1.0, middle: 4.0, columns: 1, sums: (0..9).map(f64::from).collect() };
+        let stepped = even.in_step(1.0, f64::INFINITY);
+        (2_u32..7).for_each(|place| {
+            let here = stepped.sums[place as usize];
+            assert!((here - f64::from(place)).abs() < 1e-12, "{place}: {here}");
+        });
+    }
+}

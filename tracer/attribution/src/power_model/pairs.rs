@@ -400,7 +400,8 @@ fn part_in(window: &Window, delay: f64, at: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::{
-        Columns, DVector, Evidence, GROUPS, KtimeNs, Moments, SamplePoint, Windows, moments, only_thread,
+        Columns, DVector, Distances, Evidence, GROUPS, KtimeNs, Moments, SamplePoint, Samples, Sums, Window,
+        Windows, moments, only_thread, part_in,
     };
     use crate::between_samples::interval_slices::IntervalSlices;
     use crate::power_model::settings::Settings;
@@ -504,5 +505,39 @@ mod tests {
         let half = two.len() / 2;
         two[half..].iter_mut().for_each(|point| point.track = 1);
         assert!(only_thread(&two).is_none() && only_thread(&[]).is_none());
+    }
+
+    /// What instruments change by if a window is later is their slope, here by windows a nanosecond earlier and later.
+    #[test]
+    fn instruments_of_a_later_window() {
+        let points = points([4.0, 6.0], true);
+        let at = points.iter().map(|point| point.cpu_ns as f64 / 1e9).collect();
+        let samples = Samples::of(at, points.iter().map(|point| point.owner as usize).collect(), 2);
+        let distances = Distances::of(&samples).unwrap();
+        let tables = distances.tables(&samples, 0.0, None);
+        let of = |start: f64| {
+            let mut sums = Sums::new(&samples);
+            let window = Window { start, end: start + 0.006, joules: 1.0 };
+            sums.add(&window, 0.0, &samples, &distances, &tables);
+            let sum =
+                |of: fn(&super::Block) -> &DVector<f64>| sums.blocks.iter().map(of).sum::<DVector<f64>>();
+            (sum(|block| &block.here.energy), sum(|block| &block.later.energy))
+        };
+        let slope = (of(3.1 + 1e-9).0 - of(3.1 - 1e-9).0) / 2e-9;
+        let (_, later) = of(3.1);
+        assert!(later.norm() > 0.01 && (slope - &later).norm() < 1e-4, "{later}");
+    }
+
+    /// A counter that is a second late at most, half of one on average, shows of what is spent at a window's
+    /// ends one half; a prompt one all, of the first.
+    #[test]
+    fn energy_at_the_ends_of_a_window() {
+        let window = Window { start: 10.0, end: 20.0, joules: 0.0 };
+        let part = |delay, at| part_in(&window, delay, at);
+        assert_eq!(
+            [9.0, 9.75, 10.0, 15.0, 20.25, 21.0].map(|at| part(0.5, at)),
+            [0.0, 0.25, 0.5, 1.0, 0.25, 0.0]
+        );
+        assert_eq!([9.9, 10.0, 19.9, 20.0].map(|at| part(0.0, at)), [0.0, 1.0, 1.0, 0.0]);
     }
 }

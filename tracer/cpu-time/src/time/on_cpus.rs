@@ -169,6 +169,8 @@ mod tests {
         let but_two = OfDomain::new(&all, |cpu| cpu.get() != 2);
         assert_eq!(but_two.iter().copied().collect::<Vec<_>>(), [all[0], all[1], all[2], all[4]]);
         assert_eq!(but_two.busy().collect::<Vec<_>>(), [span(0, 7), span(8, 9), span(4, 6)]);
+        // Three of one CPU and one of another, which nine intervals may cut nine times each.
+        assert_eq!(but_two.count_in(9), 3 + 9 + 1 + 9);
         assert_eq!(OfDomain::new(&all, |_| false).iter().count(), 0);
         assert_eq!(busy::<Segment>(&[]).count(), 0);
     }

@@ -139,15 +139,14 @@ mod tests {
         KtimeNs::from_ns(ns)
     }
 
-    /// A run from 1,000 to 2,000 with a sample of owner 1 at 1,400, and a sleep in owner 2's stack at its
-    /// end.
-    fn ends(since: u64) -> Vec<(u64, Neighbour, Neighbour)> {
+    /// A run from 1,000 to 2,000 with a sample of owner 1 at 1,400, and a sleep in owner 2's stack.
+    fn ends(since: u64, slept: u64) -> Vec<(u64, Neighbour, Neighbour)> {
         let run = TrackRun { cpu: CpuId::new(0), span: Span { start: at(1_000), end: at(2_000) }, cpu_ns: 0 };
         let track = Track {
             thread: ThreadKey::new(0),
             runs: vec![run],
             points: vec![SamplePoint { track: 0, at: at(1_400), cpu_ns: 400, owner: 1 }],
-            ends: vec![SleepStart { since: at(since), at: at(1_999), owner: 2 }],
+            ends: vec![SleepStart { since: at(since), at: at(slept), owner: 2 }],
             unseen: 9,
         };
         let mut ends = vec![];
@@ -161,9 +160,11 @@ mod tests {
     fn slices_end_where_threads_sleep() {
         let end = |owner, ns| Neighbour { owner, ns, slept_ns: 0 };
         let first = (400, end(NOBODY, 0), end(1, 0));
-        assert_eq!(ends(1_999), [first, (599, end(1, 0), end(2, 0)), (1, end(2, 0), end(2, 0))]);
-        assert_eq!(ends(1_700), [first, (300, end(1, 0), end(2, 0)), (300, end(2, 0), end(2, 0))]);
-        assert_eq!(ends(500), [first, (600, end(2, 0), end(2, 0))]);
+        assert_eq!(ends(1_999, 1_999), [first, (599, end(1, 0), end(2, 0)), (1, end(2, 0), end(2, 0))]);
+        assert_eq!(ends(1_700, 1_999), [first, (300, end(1, 0), end(2, 0)), (300, end(2, 0), end(2, 0))]);
+        assert_eq!(ends(500, 1_999), [first, (600, end(2, 0), end(2, 0))]);
+        // It slept before this run.
+        assert_eq!(ends(500, 999), [first, (600, end(1, 0), end(NOBODY, 0))]);
     }
 
     /// The parts of each run (from, until) of a thread with samples of these owners at these times; 9 is nobody.

@@ -1,6 +1,6 @@
 //! Unit tests of the split by powers. Leaves out whole domains (`tests/offline/attribution`).
 
-use super::{Expected, Interval, MicroJoules, PowerSplit, Splitter};
+use super::{Expected, Interval, MicroJoules, PowerSplit, Splitter, TrackOwners};
 use crate::between_samples::expected_time::{ColumnWeights, Times};
 use crate::between_samples::interval_slices::{IntervalSlice, IntervalSlices};
 use crate::between_samples::switching_chain::{Chains, probability};
@@ -10,7 +10,7 @@ use crate::power_model::learn::Model;
 use crate::power_model::tests::toy::{Toy, at_ms, slice};
 use crate::power_model::training_subset::TrainingSubset;
 use crate::power_model::windows::Windows;
-use crate::time::inter_sample::SamplePoint;
+use crate::time::inter_sample::{NO_TRACK, NOBODY, SamplePoint};
 use crate::time::owners::{Owner, OwnerTime};
 use energy_trace_model::ids::ThreadKey;
 use nalgebra::DMatrix;
@@ -146,6 +146,17 @@ fn between() -> (Toy, Vec<SamplePoint>, Model) {
     let mut model = toy.model_of(fit(&[30.0, 5.0]), DMatrix::identity(2, 2));
     model.chains = Chains::new(&points, at_ms(0.0), |owner| owner).into();
     (toy, points, model)
+}
+
+/// Owners on either side of slices are known by track, each once; of time that is not in doubt none are.
+#[test]
+fn owners_beside_slices() {
+    let mut beside = TrackOwners::new(3);
+    let of = |track, left, right| IntervalSlice { track, left, right, ..slice(0, 0, 2.5, 1.0) };
+    for slice in [of(0, 0, 1), of(0, 1, 0), of(1, 1, NOBODY), of(NO_TRACK, 2, 2)] {
+        beside.add(&slice);
+    }
+    assert_eq!(beside.found, [(0, 0), (0, 1), (1, 1)].into());
 }
 
 /// The formulas at the head for a part of which it is not known who had it: t p w by the bridge's

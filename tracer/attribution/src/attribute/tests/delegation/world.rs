@@ -176,6 +176,10 @@ impl World {
         assert_eq!(logical.options.view, View::Logical);
         assert_agree(&attribute(&self.recording, &Options::default()), &logical);
         assert_eq!(logical.rows.iter().map(|row| uj(row.energy.total())).sum::<i64>(), WHOLE_UJ);
+        // How sure it is, is known of the same energy: who has a part of an owner's has that part of its doubts.
+        let of_rows = logical.certainty.domains.iter().flat_map(|domain| domain.energy.iter().flatten());
+        let known: f64 = of_rows.map(|part| part.joules).sum();
+        assert!((known * 1e6 - WHOLE_UJ as f64).abs() < 1.0, "{known} J");
         let mut stacks = BTreeMap::new();
         for row in &logical.rows {
             *stacks.entry(text(&logical, row.stack)).or_default() += uj(row.energy.total());
