@@ -17,7 +17,7 @@ use std::ffi::OsString;
 #[derive(Debug, Parser)]
 #[command(name = "energy-trace", version, arg_required_else_help = true)]
 #[command(subcommand_value_name = "COMMAND", subcommand_help_heading = "Commands")]
-#[command(override_usage = USAGE, after_help = EXAMPLES)]
+#[command(override_usage = USAGE, after_help = EXAMPLES, after_long_help = with_statuses())]
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) command: Option<Command>,
@@ -43,6 +43,20 @@ const EXAMPLES: &str = "Examples:
       sudo energy-trace -p 1234 --duration 30
   Show the recording again, by source line:
       energy-trace report --by line";
+
+const STATUSES: &str = "Exit status:
+  the program's own, or 128 and the number of the signal that ended it; else
+    2         wrong usage
+    121       a budget has a name that no sample shows
+    122       a budget was exceeded
+    123       a budget cannot be judged
+    125       energy-trace failed
+    126, 127  the program cannot be executed, or is not found";
+
+/// What stands below the long help of a recording.
+fn with_statuses() -> String {
+    format!("{EXAMPLES}\n\n{STATUSES}")
+}
 
 const REPORT_EXAMPLES: &str = "Examples:
   energy-trace report                            where energy-trace.data's joules went
@@ -94,7 +108,7 @@ const DEBUG_EXAMPLES: &str = "Examples:
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Run a program, or attach to processes, and record where their energy goes (the default)
-    #[command(after_help = EXAMPLES)]
+    #[command(after_help = EXAMPLES, after_long_help = with_statuses())]
     Record(Box<record::RecordArgs>),
     /// Show what draws power now: by domain, process, API call and function
     #[command(after_help = TOP_EXAMPLES)]
