@@ -1,5 +1,5 @@
 //! The nouns of energy-trace: quantities (`units`), one clock (`clock`), names of things (`ids`), what happened (`recording`) and what it
-//! means (`profile`).
+//! means (`profile`); and work on several threads (`parallel`).
 //!
 //! ```
 //! use energy_trace_model::units::MicroJoules;
@@ -13,6 +13,7 @@
 
 pub mod clock;
 pub mod ids;
+pub mod parallel;
 pub mod profile;
 pub mod recording;
 pub mod units;

@@ -5,9 +5,10 @@
 use super::evidence::Evidence;
 use crate::between_samples::expected_time::{ColumnWeights, Times};
 use crate::between_samples::interval_slices::IntervalSlice;
-use crate::numerics::parallel::map;
+use crate::numerics::parallel::map_ranges;
 use crate::parts::Part;
 use crate::power_model::windows::Windows;
+use std::ops::Range;
 
 /// A counter that moves each millisecond is up to one late.
 const LATE_NS: u64 = 1_000_000;
@@ -47,17 +48,15 @@ impl Edges {
             let seconds = weights.seconds * ns as f64 / slice.ns.max(1) as f64;
             Some((slice.interval, ColumnWeights { seconds, ..weights }))
         };
-        let firsts: Vec<usize> = (0..intervals.len()).step_by(INTERVALS_PER_TASK).collect();
-        let of_chunk = |&first: &usize| -> Vec<(u32, ColumnWeights)> {
-            let until = intervals.len().min(first + INTERVALS_PER_TASK);
+        let of_some = |some: Range<usize>| -> Vec<(u32, ColumnWeights)> {
             let of_interval = |interval: usize| {
                 let end = intervals[interval].span.end;
                 // About: `late` knows exactly.
                 slices.of_times(interval, move |time| end.ns_since(time.end) <= LATE_NS + 1)
             };
-            (first..until).flat_map(of_interval).filter_map(late).collect()
+            some.flat_map(of_interval).filter_map(late).collect()
         };
-        let late = map(&firsts, slices.len(), of_chunk).into_iter().flatten().collect();
+        let late = map_ranges(intervals.len(), INTERVALS_PER_TASK, slices.len(), of_some).concat();
         let measured: f64 = intervals.iter().map(|interval| interval.energy.as_joules()).sum();
         let above: f64 = dynamic.iter().map(|energy| energy.as_joules()).sum();
         let ns: f64 = intervals.iter().map(|interval| interval.span.ns() as f64).sum();

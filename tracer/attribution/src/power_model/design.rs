@@ -9,7 +9,7 @@ use super::windows::Windows;
 use crate::between_samples::expected_time::{ColumnWeights, Times};
 use crate::between_samples::interval_slices::IntervalSlices;
 use crate::between_samples::markov_bridge::BridgeWeights;
-use crate::numerics::parallel::map;
+use crate::numerics::parallel::{map, map_ranges};
 use crate::numerics::shares::energies;
 use crate::time::inter_sample::SamplePoint;
 use std::collections::BTreeMap;
@@ -159,12 +159,8 @@ impl DesignOptions<'_> {
         lags: &[u64],
         column: &(impl Fn(u32) -> u32 + Sync),
     ) -> Vec<WindowChunk> {
-        let firsts: Vec<usize> = (0..windows.len()).step_by(WINDOWS_PER_TASK).collect();
-        let chunk = |&first: &usize| {
-            let end = windows.len().min(first + WINDOWS_PER_TASK);
-            self.chunk(windows, first..end, lags, column)
-        };
-        map(&firsts, 5 * lags.len() * self.slices.len(), chunk)
+        let steps = 5 * lags.len() * self.slices.len();
+        map_ranges(windows.len(), WINDOWS_PER_TASK, steps, |some| self.chunk(windows, some, lags, column))
     }
 
     fn chunk(

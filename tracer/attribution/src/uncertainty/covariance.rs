@@ -11,7 +11,7 @@
 //! left that neither explains (`lack_of_fit::birge`). A sum over all columns has no doubt, since the
 //! sum of a window is the counter's. Leaves out the doubt about times (`split::by_power`).
 
-use crate::numerics::parallel::map;
+use crate::numerics::parallel::map_ranges;
 use crate::numerics::sandwich::widened;
 use crate::numerics::shares;
 use crate::parts::Part;
@@ -86,15 +86,13 @@ pub(crate) fn relative(model: &Model, charged: &[f64], part: f64) -> Vec<f64> {
 /// ∂E / ∂w by call path and column, and the covariance that powers which differ from window to window make.
 fn slopes(model: &Model) -> (DMatrix<f64>, DMatrix<f64>) {
     let (design, fit) = (&model.design, &model.fit);
-    let firsts: Vec<usize> = (0..design.len()).step_by(WINDOWS_PER_TASK).collect();
-    let of_chunk = |&first: &usize| {
-        let windows = (first..design.len()).take(WINDOWS_PER_TASK);
+    let of_some = |windows: Range<usize>| {
         let rows = windows.map(|window| (design.row(window), design.windows.joules[window]));
         shares::slopes(rows, &fit.watts, design.paths)
     };
     let (n, steps) = (design.paths, design.len() * design.columns);
     let nothing = (DMatrix::zeros(design.columns, n), DMatrix::zeros(n, n));
-    let sums = map(&firsts, steps, of_chunk);
+    let sums = map_ranges(design.len(), WINDOWS_PER_TASK, steps, of_some);
     let (slope, own) = sums.into_iter().fold(nothing, |sum, one| (sum.0 + one.0, sum.1 + one.1));
     let asked = |part: Part| !model.settings.left_out.has(part);
     let fluctuation = if asked(Part::FluctuationInIntervals) { fit.fluctuation } else { 0.0 };

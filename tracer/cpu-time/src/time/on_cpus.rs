@@ -3,7 +3,7 @@
 //! One sweep over each CPU beside the intervals, all in time order: linear in what is there, whatever lies
 //! idle. Leaves out what is made of it (`occupancy`, `between_samples::interval_slices`).
 
-use crate::numerics::parallel::map;
+use crate::numerics::parallel::map_ranges;
 use crate::time::owners::Segment;
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
@@ -89,12 +89,8 @@ impl<'a, T: OnCpu> OfDomain<'a, T> {
         intervals: &[Span],
         of: impl Fn(InIntervals<'_, T>) -> R + Sync,
     ) -> Vec<R> {
-        let firsts: Vec<usize> = (0..intervals.len()).step_by(length.max(1)).collect();
-        let chunk = |&first: &usize| {
-            let spans = &intervals[first..intervals.len().min(first + length)];
-            of(self.within(spans, first))
-        };
-        map(&firsts, 5 * self.all.len(), chunk)
+        let chunk = |some: Range<usize>| of(self.within(&intervals[some.clone()], some.start));
+        map_ranges(intervals.len(), length, 5 * self.all.len(), chunk)
     }
 
     /// What lay in some intervals, the first of which has this number.

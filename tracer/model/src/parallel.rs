@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 use std::num::NonZero;
+use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +21,7 @@ thread_local! {
 
 /// What `of` makes of each of the things, in their order; `steps` is about how much work all of it is, in
 /// steps of some ten nanoseconds.
-pub fn map<T: Sync, R: Send>(things: &[T], steps: usize, of: impl Fn(&T) -> R + Sync) -> Vec<R> {
+pub fn map<'t, T: Sync, R: Send>(things: &'t [T], steps: usize, of: impl Fn(&'t T) -> R + Sync) -> Vec<R> {
     let threads = available_parallelism().map_or(1, NonZero::get).min(things.len());
     if threads < 2 || steps < WORTH_IT || ONE_OF_SEVERAL.get() {
         return things.iter().map(of).collect();
@@ -47,6 +48,17 @@ pub fn map<T: Sync, R: Send>(things: &[T], steps: usize, of: impl Fn(&T) -> R + 
     let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     done.sort_unstable_by_key(|(number, _)| *number);
     done.into_iter().map(|(_, made)| made).collect()
+}
+
+/// The same for each of many ranges of this length, or shorter, of the numbers below `count`.
+pub fn map_ranges<R: Send>(
+    count: usize,
+    length: usize,
+    steps: usize,
+    of: impl Fn(Range<usize>) -> R + Sync,
+) -> Vec<R> {
+    let firsts: Vec<usize> = (0..count).step_by(length.max(1)).collect();
+    map(&firsts, steps, |&first| of(first..count.min(first + length)))
 }
 
 /// What two pieces of work that know nothing of each other make, side by side; each may spread over all CPUs.
