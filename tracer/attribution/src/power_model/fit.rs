@@ -18,10 +18,11 @@ use super::pairs::Moments;
 use super::prior::Prior;
 use crate::between_samples::switching_chain::Chains;
 use crate::numerics::normal_equations::NormalEquations;
-use crate::numerics::parallel::map;
+use crate::numerics::parallel::map_ranges;
 use crate::numerics::shares::predicted;
 use crate::parts::Part;
 use nalgebra::{DMatrix, DVector};
+use std::ops::Range;
 
 /// No column is taken to draw less than this part of the mean. (With a twentieth, much work of others that
 /// draws next to nothing had 3 % of the target's energy.)
@@ -172,7 +173,15 @@ impl Fit {
 
     /// Finds how far windows stray, what each counts for, and how likely all of it is.
     fn weigh(&mut self, design: &Design, chains: &Chains, edges: &Edges) {
-        self.residuals = design.rows().map(|(row, joules)| joules - predicted(row, &self.watts)).collect();
+        let of = |k: usize| {
+            let row = design.row(k);
+            (design.windows.joules[k] - predicted(row, &self.watts), square(row, &self.watts))
+        };
+        let steps = design.len() * design.columns;
+        let found =
+            map_ranges(design.len(), WINDOWS_PER_TASK, steps, |some| some.map(of).collect::<Vec<_>>());
+        let (residuals, squares): (Vec<f64>, Vec<f64>) = found.into_iter().flatten().unzip();
+        self.residuals = residuals;
         let on_average = design.on_average(&self.watts);
         let of_mixes = chains.moments(&on_average);
         let by_times = design.variances(&on_average, &of_mixes);
@@ -180,7 +189,6 @@ impl Fit {
         let asked = |part: Part| !chains.left_out.has(part);
         let times = if asked(Part::TimesInWeights) { 1.0 } else { 0.0 };
         self.physical = by_times.iter().zip(&by_edges).map(|(of, edges)| times * of + edges).collect();
-        let squares: Vec<f64> = design.rows().map(|(row, _)| square(row, &self.watts)).collect();
         self.fluctuation = fluctuation(&self.residuals, &self.physical, &squares);
         let spread = if asked(Part::Fluctuation) { self.fluctuation } else { 0.0 }.max(LEAST_SPREAD.powi(2));
         let huber = if asked(Part::Huber) { HUBER } else { f64::INFINITY };
@@ -204,13 +212,10 @@ fn summed<R: AsRef<[(usize, f64)]>>(
     count: usize,
     of: impl Fn(usize) -> (R, f64, f64) + Sync,
 ) -> NormalEquations {
-    let of_chunk = |&first: &usize| {
-        NormalEquations::of_rows(design.columns, (first..count).take(WINDOWS_PER_TASK).map(&of))
-    };
-    let chunks: Vec<usize> = (0..count).step_by(WINDOWS_PER_TASK).collect();
+    let of_some = |some: Range<usize>| NormalEquations::of_rows(design.columns, some.map(&of));
     let mut equations = NormalEquations::new(design.columns);
-    let steps = design.len() * design.columns;
-    map(&chunks, steps, of_chunk).iter().for_each(|of_chunk| equations.add(of_chunk, 1.0));
+    let sums = map_ranges(count, WINDOWS_PER_TASK, design.len() * design.columns, of_some);
+    sums.iter().for_each(|sums| equations.add(sums, 1.0));
     equations
 }
 
@@ -235,8 +240,11 @@ fn fluctuation(residuals: &[f64], physical: &[f64], squares: &[f64]) -> f64 {
         (*square > 0.0).then(|| (residual * residual / MEDIAN_SQUARE - physical) / square)
     };
     let mut found: Vec<f64> = residuals.iter().zip(physical).zip(squares).filter_map(beyond).collect();
-    found.sort_by(f64::total_cmp);
-    found.get(found.len() / 2).copied().unwrap_or(0.0).max(0.0)
+    let middle = found.len() / 2;
+    match found.is_empty() {
+        true => 0.0,
+        false => found.select_nth_unstable_by(middle, f64::total_cmp).1.max(0.0),
+    }
 }
 
 #[cfg(test)]
