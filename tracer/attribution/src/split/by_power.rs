@@ -16,7 +16,7 @@ use super::interval::{Expected, Interval};
 use crate::between_samples::expected_time::{ColumnWeights, Times};
 use crate::between_samples::interval_slices::{IntervalSlice, IntervalSlices};
 use crate::between_samples::switching_chain::place;
-use crate::numerics::parallel::map;
+use crate::numerics::parallel::map_ranges;
 use crate::power_model::columns::OwnerColumns;
 use crate::power_model::learn::Model;
 use crate::power_model::paths::PathTree;
@@ -124,6 +124,8 @@ struct Pass<'a> {
     /// Power of each call path on average, and mean and mean square of that of each mix.
     average: Vec<f64>,
     of_mixes: Vec<(f64, f64)>,
+    /// Power of each call path on average, alone, and contended.
+    powers: Vec<[f64; 3]>,
     /// Variance (J²) that the counter's edges leave in each interval.
     edges: Vec<f64>,
     /// By how much more than its average all power was in each.
@@ -151,13 +153,10 @@ impl Splitter<'_> {
         let pass = self.pass();
         // A lag goes on from one interval to the next.
         let chunks = if self.model.settings.lag_ns > 0 { 1 } else { TASKS };
-        let length = dynamic.len().div_ceil(chunks).max(1);
-        let firsts: Vec<usize> = (0..dynamic.len()).step_by(length).collect();
-        let chunk = |&first: &usize| {
-            let end = dynamic.len().min(first + length);
-            pass.chunk(first..end, dynamic, &slices, &plain)
-        };
-        let sums = map(&firsts, 5 * self.points.len() + 50 * dynamic.len(), chunk);
+        let length = dynamic.len().div_ceil(chunks);
+        let steps = 5 * self.points.len() + 50 * dynamic.len();
+        let chunk = |some| pass.chunk(some, dynamic, &slices, &plain);
+        let sums = map_ranges(dynamic.len(), length, steps, chunk);
         let nothing = || Sums::new(pass.recipients());
         pass.finish(sums.into_iter().reduce(Sums::add).unwrap_or_else(nothing))
     }
@@ -166,7 +165,17 @@ impl Splitter<'_> {
         let average = self.model.design.on_average(&self.model.fit.watts);
         let of_mixes = self.model.chains.moments(&average);
         let columns = self.model.columns.of_owners(self.tree);
-        Pass { splitter: self, average, of_mixes, edges: self.edges(), drifts: self.drifts(), columns }
+        let powers = |(column, &average)| [average, self.watts(column, 0.0), self.watts(column, 1.0)];
+        let powers = (0..).zip(&average).map(powers).collect();
+        Pass {
+            splitter: self,
+            average,
+            of_mixes,
+            powers,
+            edges: self.edges(),
+            drifts: self.drifts(),
+            columns,
+        }
     }
 
     /// By how much more than its average all power was in each interval; nobody followed it where nothing was
@@ -267,20 +276,21 @@ impl Pass<'_> {
                 of.with_mean += scale * r * mean;
             }
         }
-        for ((track, mix), of) in std::mem::take(&mut interval.mixes) {
-            let first = self.first_of(track);
-            for (recipient, &(column, pi)) in (first..).zip(model.chains.mix(Some(mix))) {
-                let w = self.average.get(column as usize).copied().unwrap_or(0.0);
-                let (alone, contended) = (self.splitter.watts(column, 0.0), self.splitter.watts(column, 1.0));
-                let expected = Expected {
+        let mut mixes = std::mem::take(&mut interval.mixes);
+        for ((track, mix), of) in mixes.drain(..) {
+            let (first, mix) = (self.first_of(track), model.chains.mix(Some(mix)));
+            let expected = mix.iter().map(|&(column, pi)| {
+                let [w, alone, contended] = self.powers.get(column as usize).copied().unwrap_or_default();
+                Expected {
                     joules: (of.seconds * alone + of.contention * contended + of.before) * pi,
                     own: (of.once * pi - of.twice * pi * pi) * w * w,
                     with_all: (of.once * w - of.with_mean) * pi * w,
-                };
-                interval.add(recipient, expected, 1.0);
-                sums.mixed[recipient] += of.time * pi;
-            }
+                }
+            });
+            interval.add_all(first, expected);
+            sums.mixed[first..].iter_mut().zip(mix).for_each(|(sum, (_, pi))| *sum += of.time * pi);
         }
+        interval.mixes = mixes;
     }
 
     /// The power that a track still draws from before a slice; the slice's own then is what the next one has

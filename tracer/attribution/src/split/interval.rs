@@ -4,6 +4,7 @@
 
 use super::by_power::Sums;
 use energy_trace_model::units::MicroJoules;
+use std::ops::Range;
 
 /// What is expected of a recipient in an interval: joules, its own variance and its covariance with the
 /// interval's (J²).
@@ -46,8 +47,8 @@ pub(super) struct Interval {
     pub(super) expected: Vec<Expected>,
     /// A bit for each recipient, set for those that are there.
     bits: Vec<u64>,
-    /// Those, in order.
-    there: Vec<usize>,
+    /// Those, in order; many follow each other.
+    there: Vec<Range<usize>>,
     pub(super) mixes: Vec<((u32, usize), OfMix)>,
 }
 
@@ -65,6 +66,14 @@ impl Interval {
         let Some(expected) = self.expected.get_mut(recipient) else { return };
         expected.add(of, factor);
         self.bits[recipient / 64] |= 1 << (recipient % 64);
+    }
+
+    /// Adds to recipients that follow each other.
+    pub(super) fn add_all(&mut self, first: usize, of: impl ExactSizeIterator<Item = Expected>) {
+        let recipients = first..first + of.len();
+        let Some(expected) = self.expected.get_mut(recipients.clone()) else { return };
+        expected.iter_mut().zip(of).for_each(|(expected, of)| expected.add(of, 1.0));
+        recipients.for_each(|recipient| self.bits[recipient / 64] |= 1 << (recipient % 64));
     }
 
     /// What slices give to a mix; slices come track by track.
@@ -86,9 +95,9 @@ impl Interval {
         plain: impl FnOnce() -> (Vec<u32>, Vec<u64>),
     ) {
         self.put_in_order();
-        let joules: f64 = self.there.iter().map(|&recipient| self.expected[recipient].joules.max(0.0)).sum();
+        let (joules, all) = self.sums();
         let is_split = if joules > 0.0 {
-            self.apportion(whole, joules, edge, sums);
+            self.apportion(whole, (joules, all), edge, sums);
             true
         } else {
             let (who, weights) = plain();
@@ -97,7 +106,7 @@ impl Interval {
                 .zip(parts.iter().flatten())
                 .for_each(|(o, part)| sums.shares.of_owner[o as usize] += *part);
             if parts.is_some() {
-                self.add_variances(sums);
+                self.add_variances(all, sums);
             }
             parts.is_some()
         };
@@ -106,9 +115,7 @@ impl Interval {
         } else if whole < MicroJoules::ZERO {
             sums.shares.negative += whole;
         }
-        for recipient in self.there.drain(..) {
-            self.expected[recipient] = Expected::default();
-        }
+        self.there.drain(..).for_each(|recipients| self.expected[recipients].fill(Expected::default()));
     }
 
     /// Finds those that are there, in order.
@@ -116,41 +123,51 @@ impl Interval {
         for (word, bits) in self.bits.iter_mut().enumerate() {
             let mut rest = std::mem::take(bits);
             while rest != 0 {
-                self.there.push(64 * word + rest.trailing_zeros() as usize);
-                rest &= rest - 1;
+                let (from, behind) = (rest.trailing_zeros(), (rest | (rest - 1)).trailing_ones());
+                let (first, end) = (64 * word + from as usize, 64 * word + behind as usize);
+                match self.there.last_mut() {
+                    Some(last) if last.end == first => last.end = end,
+                    _ => self.there.push(first..end),
+                }
+                rest &= u64::MAX.checked_shl(behind).unwrap_or(0);
             }
         }
     }
 
+    /// Joules and covariances with the interval's of all that are there.
+    fn sums(&self) -> (f64, f64) {
+        let there = self.there.iter().flat_map(|recipients| &self.expected[recipients.clone()]);
+        there.fold((0.0, 0.0), |sum, of| (sum.0 + of.joules.max(0.0), sum.1 + of.with_all))
+    }
+
     /// In whole microjoules: what rounding leaves goes to the largest, so that the sum is exact. `edge` is
     /// the variance that the counter leaves.
-    fn apportion(&self, whole: MicroJoules, joules: f64, edge: f64, sums: &mut Sums) {
+    fn apportion(&self, whole: MicroJoules, (joules, all): (f64, f64), edge: f64, sums: &mut Sums) {
         let (mut left, mut largest) = (whole, None);
-        let (all, whole) = (self.with_all(), whole.as_joules());
-        for &recipient in &self.there {
-            let expected = &self.expected[recipient];
-            let part = expected.joules.max(0.0) / joules;
-            let energy = MicroJoules::from_uj(rounded(whole * part * 1e6));
-            left -= energy;
-            sums.shares.of_owner[recipient] += energy;
-            sums.variance[recipient] += expected.variance(part, all) + edge * part;
-            if largest.is_none_or(|(most, _): (f64, usize)| part >= most) {
-                largest = Some((part, recipient));
+        let whole = whole.as_joules();
+        for recipients in &self.there {
+            let of_owner = &mut sums.shares.of_owner[recipients.clone()];
+            let variance = &mut sums.variance[recipients.clone()];
+            let expected = recipients.clone().zip(&self.expected[recipients.clone()]);
+            for (((recipient, expected), of_owner), variance) in expected.zip(of_owner).zip(variance) {
+                let part = expected.joules.max(0.0) / joules;
+                let energy = MicroJoules::from_uj(rounded(whole * part * 1e6));
+                left -= energy;
+                *of_owner += energy;
+                *variance += expected.variance(part, all) + edge * part;
+                if largest.is_none_or(|(most, _): (f64, usize)| part >= most) {
+                    largest = Some((part, recipient));
+                }
             }
         }
         largest.into_iter().for_each(|(_, recipient)| sums.shares.of_owner[recipient] += left);
     }
 
     /// Where nobody is expected to have drawn anything.
-    fn add_variances(&self, sums: &mut Sums) {
-        let all = self.with_all();
-        self.there
-            .iter()
-            .for_each(|&recipient| sums.variance[recipient] += self.expected[recipient].variance(0.0, all));
-    }
-
-    fn with_all(&self) -> f64 {
-        self.there.iter().map(|&recipient| self.expected[recipient].with_all).sum()
+    fn add_variances(&self, all: f64, sums: &mut Sums) {
+        for recipient in self.there.iter().cloned().flatten() {
+            sums.variance[recipient] += self.expected[recipient].variance(0.0, all);
+        }
     }
 }
 
