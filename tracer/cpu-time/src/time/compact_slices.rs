@@ -1,8 +1,8 @@
 //! CPU time of tracks between two neighbouring samples, as small as it goes: there are as many slices as samples.
 //!
 //! Nearly all of them lie between two samples of a track and begin and end at these, or are certainly
-//! somebody's: then the samples, or the owner, say what they lie between. Of the few others, at the edges of
-//! slices on CPUs, that is kept. Leaves out what was probably done in them (`between_samples`).
+//! somebody's: then the samples, or the owner, say what they lie between. At the edges of slices on CPUs the
+//! track's CPU time is kept, which says how far they are away, and of the few others all. Leaves out what was probably done in them (`between_samples`).
 
 use super::inter_sample::{Ends, NO_GAP, NOBODY, Neighbour, SamplePoint};
 use super::on_cpus::{OfDomain, OnCpu};
@@ -25,6 +25,8 @@ const BETWEEN: u32 = 0;
 const CERTAIN: u32 = 1 << 30;
 /// It is that of its ends in the list of others.
 const OTHER: u32 = 2 << 30;
+/// It is that of its edge.
+const EDGE: u32 = 3 << 30;
 const NUMBER: u32 = CERTAIN - 1;
 
 impl OnCpu for InterSampleSlice {
@@ -41,8 +43,19 @@ impl OnCpu for InterSampleSlice {
 #[derive(Debug, Default)]
 pub struct InterSampleSlices {
     slices: Vec<InterSampleSlice>,
-    /// The ends of those that neither lie just between their samples nor are certain.
+    /// Of those that begin or end beside their samples.
+    edges: Vec<Edge>,
+    /// The ends of all others that are not certain.
     others: Vec<Ends>,
+}
+
+/// The CPU time of the track before a slice, the position of the sample behind it, and on which sides there is
+/// one.
+#[derive(Clone, Copy, Debug)]
+struct Edge {
+    cpu_ns: u64,
+    gap: u32,
+    sides: [bool; 2],
 }
 
 impl InterSampleSlices {
@@ -68,7 +81,14 @@ impl InterSampleSlices {
         } else if ends.gap <= NUMBER && between(points, ends.gap) == Some(ends) {
             self.slices.push(InterSampleSlice { span, cpu, ends: BETWEEN | ends.gap });
         } else {
-            self.push_other(cpu, span, ends);
+            let edge = Edge::of(ends, span, points).filter(|edge| edge.ends(span, points) == Some(ends));
+            match (edge, u32::try_from(self.edges.len())) {
+                (Some(edge), Ok(number @ ..=NUMBER)) => {
+                    self.slices.push(InterSampleSlice { span, cpu, ends: EDGE | number });
+                    self.edges.push(edge);
+                }
+                _ => self.push_other(cpu, span, ends),
+            }
         }
     }
 
@@ -89,7 +109,7 @@ impl InterSampleSlices {
         points: &'a [SamplePoint],
         is_of: impl Fn(CpuId) -> bool,
     ) -> DomainSlices<'a> {
-        let lookup = Lookup { others: &self.others, points };
+        let lookup = Lookup { edges: &self.edges, others: &self.others, points };
         DomainSlices { on_cpus: OfDomain::new(&self.slices, is_of), lookup }
     }
 }
@@ -102,16 +122,50 @@ fn between(points: &[SamplePoint], gap: u32) -> Option<Ends> {
     (before.track == behind.track).then_some(ends)
 }
 
+impl Edge {
+    fn of(ends: Ends, span: Span, points: &[SamplePoint]) -> Option<Self> {
+        let sides = [ends.left.owner != NOBODY, ends.right.owner != NOBODY];
+        let cpu_ns = if sides[0] {
+            points.get((ends.gap as usize).checked_sub(1)?)?.cpu_ns.checked_add(ends.left.ns)?
+        } else {
+            points.get(ends.gap as usize)?.cpu_ns.checked_sub(ends.right.ns)?.checked_sub(span.ns())?
+        };
+        Some(Self { cpu_ns, gap: ends.gap, sides })
+    }
+
+    fn ends(&self, span: Span, points: &[SamplePoint]) -> Option<Ends> {
+        let nobody = Neighbour { owner: NOBODY, ns: 0, slept_ns: 0 };
+        let of = |point: &SamplePoint, ns: u64, apart: u64| Neighbour {
+            owner: point.owner,
+            ns,
+            slept_ns: apart.saturating_sub(ns),
+        };
+        let (mut left, mut right, mut track) = (nobody, nobody, None);
+        if self.sides[1] {
+            let point = points.get(self.gap as usize)?;
+            let ns = point.cpu_ns.saturating_sub(self.cpu_ns.saturating_add(span.ns()));
+            (right, track) = (of(point, ns, point.at.ns_since(span.end)), Some(point.track));
+        }
+        if self.sides[0] {
+            let point = points.get((self.gap as usize).checked_sub(1)?)?;
+            let ns = self.cpu_ns.saturating_sub(point.cpu_ns);
+            (left, track) = (of(point, ns, span.start.ns_since(point.at)), Some(point.track));
+        }
+        Some(Ends { track: track?, left, right, gap: self.gap })
+    }
+}
+
 /// Where slices have their ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lookup<'a> {
+    edges: &'a [Edge],
     others: &'a [Ends],
     points: &'a [SamplePoint],
 }
 
 impl Lookup<'_> {
     /// For no slice.
-    pub const NOTHING: Self = Self { others: &[], points: &[] };
+    pub const NOTHING: Self = Self { edges: &[], others: &[], points: &[] };
 
     /// The ends of a slice.
     pub fn ends(&self, slice: &InterSampleSlice) -> Ends {
@@ -119,6 +173,7 @@ impl Lookup<'_> {
         let ends = match slice.ends & !NUMBER {
             BETWEEN => between(self.points, number),
             CERTAIN => Some(Ends::certain(number)),
+            EDGE => self.edges.get(number as usize).and_then(|edge| edge.ends(slice.span, self.points)),
             _ => self.others.get(number as usize).copied(),
         };
         ends.unwrap_or(Ends::certain(NOBODY))
@@ -168,5 +223,32 @@ mod tests {
         let back: Vec<Ends> = domain.on_cpus.iter().map(|slice| domain.lookup.ends(slice)).collect();
         let expected: Vec<Ends> = [Ends::certain(8)].into_iter().chain(small).chain(others).collect();
         assert_eq!(back, expected);
+    }
+
+    /// Of a slice beside its samples, on either side or both, its track's CPU time is kept; of one whose sleeps
+    /// are others than its samples say, all.
+    #[test]
+    fn edges_come_back() {
+        let at = KtimeNs::from_ns;
+        let point = |ns, cpu_ns, owner| SamplePoint { track: 3, at: at(ns), cpu_ns, owner };
+        let points = [point(10, 5, 4), point(40, 20, 5)];
+        let cpu = CpuId::new(0);
+        let end = |owner, ns, slept_ns| Neighbour { owner, ns, slept_ns };
+        let ends = |left, right, gap| Ends { track: 3, left, right, gap };
+        let nobody = end(NOBODY, 0, 0);
+        let listed = [
+            ((2, 6), ends(nobody, end(4, 1, 3), 0)),
+            ((12, 18), ends(end(4, 2, 0), end(5, 7, 15), 1)),
+            ((50, 55), ends(end(5, 2, 8), nobody, 2)),
+            ((60, 65), ends(end(5, 2, 0), nobody, 2)),
+        ];
+        let mut slices = InterSampleSlices::default();
+        for ((from, until), ends) in listed {
+            slices.push(cpu, Span { start: at(from), end: at(until) }, ends, &points);
+        }
+        assert_eq!((slices.edges.len(), slices.others.as_slice()), (3, &[listed[3].1][..]));
+        let domain = slices.of_domain(&points, |_| true);
+        let back: Vec<Ends> = domain.on_cpus.iter().map(|slice| domain.lookup.ends(slice)).collect();
+        assert_eq!(back, listed.map(|(_, ends)| ends));
     }
 }
