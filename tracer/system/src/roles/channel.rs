@@ -91,9 +91,18 @@ impl Channel {
         patience: Option<Duration>,
     ) -> Result<(), ChannelError> {
         let body = postcard::to_stdvec(message).map_err(io::Error::other)?;
+        self.send_body(&body, files, deadline(patience))
+    }
+
+    /// The same for messages of all types.
+    fn send_body(
+        &self,
+        body: &[u8],
+        files: &[BorrowedFd<'_>],
+        deadline: Option<Instant>,
+    ) -> Result<(), ChannelError> {
         let length = u32::try_from(body.len()).map_err(io::Error::other)?;
         let count = u32::try_from(files.len()).map_err(io::Error::other)?;
-        let deadline = deadline(patience);
         let mut bytes = length.to_le_bytes().to_vec();
         bytes.extend(count.to_le_bytes());
         bytes.extend(body);
@@ -128,7 +137,17 @@ impl Channel {
         most: usize,
         patience: Option<Duration>,
     ) -> Result<(T, Vec<OwnedFd>), ChannelError> {
-        let deadline = deadline(patience);
+        let (body, files) = self.receive_body(most, deadline(patience))?;
+        let message = postcard::from_bytes(&body);
+        Ok((message.map_err(|_| ChannelError::Malformed("a message that makes no sense"))?, files))
+    }
+
+    /// The same for messages of all types.
+    fn receive_body(
+        &self,
+        most: usize,
+        deadline: Option<Instant>,
+    ) -> Result<(Vec<u8>, Vec<OwnedFd>), ChannelError> {
         let mut files = Vec::new();
         let mut head = [0; HEAD];
         self.fill(&mut head, &mut files, deadline)?;
@@ -142,8 +161,7 @@ impl Channel {
         if files.len() != number(count) {
             return Err(ChannelError::Malformed("a message without its files"));
         }
-        let message = postcard::from_bytes(&body);
-        Ok((message.map_err(|_| ChannelError::Malformed("a message that makes no sense"))?, files))
+        Ok((body, files))
     }
 
     /// Reads until the buffer is full. Files come with the bytes that they were sent beside.
