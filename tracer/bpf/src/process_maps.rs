@@ -5,6 +5,7 @@
 
 use super::error::ProbeError;
 use aya::maps::{Array, HashMap, IterableMap as _, Map, MapData};
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::ids::{Pid, ProcessKey};
 use energy_trace_unwind::cpython::detect::Interpreter;
 use std::collections::BTreeSet;
@@ -63,7 +64,7 @@ impl Maps {
     /// The tracer's own processes, which are no targets while everybody else is.
     pub fn own(&self) -> BTreeSet<Pid> {
         let forked = self.targets.iter().flatten().filter(|(_, since)| *since == OURS);
-        forked.map(|(pid, _)| pid).chain([std::process::id()]).map(Pid::new).collect()
+        forked.map(|(pid, _)| pid).chain([std::process::id()]).map(Pid::new).fill_set()
     }
 
     /// Writes a block of the mapping pool and makes it the process's.

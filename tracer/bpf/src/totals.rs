@@ -11,6 +11,7 @@ use super::task_times::Tasks;
 use aya::maps::Map;
 use aya_obj::generated::bpf_cmd;
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::ids::{CpuId, Pid};
 use std::collections::BTreeMap;
 use std::io;
@@ -162,7 +163,7 @@ impl Totals {
         }
         let read_at = per_cpu::read(&self.read_at, 0, self.cpus.bound())?;
         let end = |cpu: CpuId| Some((cpu, KtimeNs::from_ns(*read_at.get(cpu.index())?)));
-        let mut ends: BTreeMap<CpuId, KtimeNs> = read.into_iter().filter_map(end).collect();
+        let mut ends: BTreeMap<CpuId, KtimeNs> = read.into_iter().filter_map(end).fill_map();
         let mut all = self.take_out(quiet)?;
         self.add_no_room(quiet, &mut all)?;
         self.add_tasks(&mut all, &ends, last)?;

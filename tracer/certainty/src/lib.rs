@@ -22,6 +22,7 @@
 //! others (τ_p), and an innermost function more or less wherever it is called (τ_f). w_o: energy that was given in equal parts to several calls,
 //! because nothing tells which of them asked, and of which S has the part p_o: it may all be one call's. Leaves out the sensor's own error, which no counter shows, and how much another run of the same program would differ.
 
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::profile::certainty::{Certainty, Column, DomainCertainty, Function, Part, Pool};
 use energy_trace_model::recording::record::DomainClass;
 use energy_trace_model::units::MicroJoules;
@@ -242,7 +243,7 @@ impl<'a> Collector<'a> {
     /// Σ_g (Σ_c E_gc(S) − f_c E_gc)²: functions that the rows have add up over columns, the others' are taken column by column.
     fn by_functions(&self) -> f64 {
         let parts: BTreeMap<usize, (f64, f64)> =
-            self.pooled().map(|(column, pool, part)| (column, (part, pool.functions))).collect();
+            self.pooled().map(|(column, pool, part)| (column, (part, pool.functions))).fill_map();
         let mut others: f64 = parts.values().map(|(part, functions)| part * part * functions).sum();
         let mut apart: BTreeMap<Function, f64> = BTreeMap::new();
         for (&(column, function), joules) in &self.functions {

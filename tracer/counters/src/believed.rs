@@ -20,6 +20,7 @@ use super::counter::{CounterStep, STEP_NS, grown, step};
 use super::physics::Physics;
 use super::{EnergyInterval, Gap, GapReason, Span};
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::units::MicroJoules;
 
 /// A good reading: when, and the counter in microjoules.
@@ -246,7 +247,7 @@ impl Judge<'_> {
         for run in broken.runs {
             self.split_stills(&run, &mut found);
         }
-        found.gaps.sort_by_key(|gap| gap.span);
+        found.gaps.order_by_key(|gap| gap.span);
         found
     }
 

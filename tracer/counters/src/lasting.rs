@@ -5,6 +5,7 @@
 
 use super::counter::most_over;
 use super::{EnergyInterval, Gap, GapReason, Span, Timeline};
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 use std::ops::Range;
 
@@ -76,7 +77,7 @@ impl Timeline {
         }
         let gap = |stretch: &Range<usize>| Gap { span: whole(&self.intervals[stretch.clone()]).0, why };
         self.gaps.extend(refused.iter().map(gap).collect::<Vec<_>>());
-        self.gaps.sort_by_key(|gap| gap.span);
+        self.gaps.order_by_key(|gap| gap.span);
         let mut at = 0..;
         let is_kept = |at: usize| {
             let before = refused.partition_point(|stretch| stretch.end <= at);

@@ -46,6 +46,7 @@ mod physics;
 mod readings;
 
 pub use counter::grown;
+use energy_trace_model::collections::Order as _;
 pub use lag::{Lag, fit_lag, shift};
 pub use model::{GRID_NS, LoadCurve, intervals_of_model};
 pub use physics::Physics;
@@ -148,7 +149,7 @@ impl Timeline {
         self.intervals = kept;
         self.gaps.iter_mut().filter(|gap| slept(gap.span)).for_each(|gap| gap.why = GapReason::Slept);
         self.gaps.extend(gone.into_iter().map(|interval| Gap { span: interval.span, why: GapReason::Slept }));
-        self.gaps.sort_by_key(|gap| gap.span);
+        self.gaps.order_by_key(|gap| gap.span);
         self
     }
 
@@ -185,8 +186,8 @@ impl Timeline {
         self.doubted.extend(doubted.inspect(|of| {
             self.gaps.extend(why(of.span).map(|why| Gap { span: of.span, why }));
         }));
-        self.gaps.sort_by_key(|gap| gap.span);
-        self.doubted.sort_by_key(|doubted| doubted.span);
+        self.gaps.order_by_key(|gap| gap.span);
+        self.doubted.order_by_key(|doubted| doubted.span);
     }
 
     /// For how long it is not known what was drawn, and why, in nanoseconds.

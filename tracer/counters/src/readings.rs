@@ -5,6 +5,7 @@ use super::counter::{CounterStep, step};
 use super::physics::Physics;
 use super::{EnergyInterval, Gap, GapReason, Span, Timeline};
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::recording::record::{CounterValue, Reading};
 
 /// What the readings of a counter say about `span`, as far as they are believed.
@@ -14,7 +15,7 @@ use energy_trace_model::recording::record::{CounterValue, Reading};
 pub fn intervals_of_readings(readings: &[Reading], physics: &Physics, span: Span) -> Timeline {
     let mut good = good_readings(readings);
     let mut timeline = Timeline { failed: (readings.len() - good.len()) as u64, ..Timeline::default() };
-    good.sort_by_key(|&(at, _)| at);
+    good.order_by_key(|&(at, _)| at);
     good.dedup_by_key(|&mut (at, _)| at);
     let (Some(&(first, _)), Some(&(last, _))) = (good.first(), good.last()) else {
         timeline.add_gap(span, GapReason::NoReading, span);
@@ -30,7 +31,7 @@ pub fn intervals_of_readings(readings: &[Reading], physics: &Physics, span: Span
         timeline.add_gap(gap.span, gap.why, span);
     }
     timeline.add_gap(Span { start: last, end: span.end }, GapReason::NoReading, span);
-    timeline.gaps.sort_by_key(|gap| gap.span);
+    timeline.gaps.order_by_key(|gap| gap.span);
     let inside = |doubted: EnergyInterval| doubted.inside(span);
     timeline.doubted.extend(believed.doubted.into_iter().filter_map(inside));
     timeline.without_excess(physics.lasting)

@@ -10,6 +10,7 @@ use super::stacks::Stacks;
 use super::{ExportOptions, Input};
 use crate::parquet_file::{GROUP, Kind, Table, Values};
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::ids::ThreadKey;
 use energy_trace_model::profile::over_time::{BinEnergy, Bins, OverTime, RowBin};
 use energy_trace_model::profile::work::Stretch;
@@ -179,7 +180,7 @@ impl<'a> Writer<'a> {
     ) -> Self {
         let mut classes: Vec<_> =
             run::ledger_of(input.profile, options.domain).map(|row| row.class).collect();
-        classes.sort();
+        classes.order();
         classes.dedup();
         Self {
             common: Common::new(input, over_time),

@@ -5,6 +5,7 @@
 
 use super::stacks::{FrameNumber, StackCost, Stacks};
 use super::{ExportOptions, Input};
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use energy_trace_names::shown::{shown, shown_json};
 use energy_trace_report::folded::Per;
@@ -63,7 +64,7 @@ pub(super) fn write(out: &mut dyn Write, input: &Input<'_>, options: &ExportOpti
     let mut paths: Vec<(&StackCost, Vec<usize>)> =
         stacks.list.iter().map(|cost| (cost, frames.places(&stacks.path(cost)))).collect();
     // Stacks that share a root are next to each other, as the view in order of time shows them.
-    paths.sort_by(|one, other| one.1.cmp(&other.1));
+    paths.order_by(|one, other| one.1.cmp(&other.1));
     let time = view("CPU time".to_owned(), "nanoseconds", &paths, |cost| {
         i64::try_from(cost.time_ns).unwrap_or(i64::MAX)
     });

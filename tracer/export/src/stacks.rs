@@ -4,6 +4,7 @@
 //! writes them (the files beside this one) and when samples were taken (`timed.rs`).
 
 use super::StackOptions;
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::ids::{StackId, ThreadKey};
 use energy_trace_model::profile::{EnergyByClass, Profile, ProfileRow};
 use energy_trace_model::recording::record::Frame;
@@ -198,7 +199,7 @@ impl<'a> Stacks<'a> {
     /// How far the energies can be trusted, as a sentence for who opens the file.
     pub(crate) fn quality(&self) -> String {
         let classes: std::collections::BTreeSet<&str> =
-            run::ledger_of(&self.profile, self.domain).map(|row| row.class.name()).collect();
+            run::ledger_of(&self.profile, self.domain).map(|row| row.class.name()).fill_set();
         match run::split_quality(&self.profile, self.domain) {
             None => "no energy was recorded: CPU time only".to_owned(),
             Some(quality) => {

@@ -6,6 +6,7 @@
 
 use super::stacks::{FrameNumber, Stacks};
 use super::{ExportOptions, Input, StackOptions};
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::ids::ThreadKey;
 use energy_trace_model::profile::over_time::OverTime;
 use energy_trace_model::units::MicroJoules;
@@ -67,7 +68,7 @@ impl<'a> Timed<'a> {
 /// Gives what is in a bin its places there.
 fn placed(mut list: Vec<InBin>, paths: &[Vec<FrameNumber>], over_time: &OverTime) -> Vec<Stretch> {
     let path = |entry: &InBin| paths.get(entry.path).map_or(&[][..], Vec::as_slice);
-    list.sort_by(|one, other| one.bin.cmp(&other.bin).then_with(|| path(one).cmp(path(other))));
+    list.order_by(|one, other| one.bin.cmp(&other.bin).then_with(|| path(one).cmp(path(other))));
     let start = over_time.bins.span(0).0;
     let mut stretches = Vec::with_capacity(list.len());
     for bin in list.chunk_by(|one, other| one.bin == other.bin) {

@@ -12,6 +12,7 @@
 //! Leaves out everything that touches the world but the recording's own file: it builds on every system that Rust's standard library knows.
 
 pub mod clock;
+pub mod collections;
 pub mod ids;
 pub mod parallel;
 pub mod profile;

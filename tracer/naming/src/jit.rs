@@ -9,6 +9,7 @@ use energy_trace_foreign::files::Root;
 use energy_trace_foreign::peeker::{OpenedFile, Peeker};
 use energy_trace_foreign::resolver::Worker;
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::ids::{FrameId, Pid};
 use energy_trace_model::recording::record::Owner;
 use energy_trace_model::recording::synthetic_frame::jit_without_name;
@@ -157,7 +158,7 @@ impl JitProcess {
             }
         }
         let map = self.open_map().and_then(|map| worker.perf_map(&label("the perf map"), &map, &wanted).ok());
-        let map: BTreeMap<u64, String> = map.into_iter().flatten().collect();
+        let map: BTreeMap<u64, String> = map.into_iter().flatten().fill_map();
         let names = |(address, place): (&u64, &JitPlace)| {
             let history = histories.get(address);
             let otherwise = map.get(address).cloned().or_else(|| made_by(&place.callers, place.is_called));

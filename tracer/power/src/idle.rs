@@ -7,6 +7,7 @@
 use super::source::Attempt;
 use energy_trace_counters::grown;
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::collections::{Fill as _, Order as _};
 use energy_trace_model::ids::CpuId;
 use energy_trace_model::units::MicroWatts;
 use std::collections::BTreeMap;
@@ -81,7 +82,7 @@ fn stretches(track: &Track) -> Vec<Stretch> {
 /// The power at half of the time.
 fn median_power(stretches: &mut [Stretch]) -> Option<MicroWatts> {
     let power_uw = |s: &Stretch| u128::from(s.uj) * 1_000_000_000 / u128::from(s.ns.max(1));
-    stretches.sort_by_key(power_uw);
+    stretches.order_by_key(power_uw);
     let total: u64 = stretches.iter().map(|s| s.ns).sum();
     let mut so_far = 0;
     let middle = stretches.iter().find(|s| {
@@ -110,7 +111,7 @@ fn parse_load(stat: &str) -> BTreeMap<CpuId, (u64, u64)> {
         let busy = user + nice + system + irq + soft;
         Some((CpuId::new(cpu.parse().ok()?), (busy, busy + idle + iowait + steal)))
     };
-    stat.lines().take_while(|line| line.starts_with("cpu")).filter_map(of_cpu).collect()
+    stat.lines().take_while(|line| line.starts_with("cpu")).filter_map(of_cpu).fill_map()
 }
 
 /// How busy some CPUs were between two moments, from 0 to 1; `None` where that is not known.

@@ -2,6 +2,7 @@
 //!
 //! Leaves out files of one number that are read again and again (`counter_file`).
 
+use energy_trace_model::collections::Order as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 pub(super) fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    names.sort_by_key(|name| (name.len(), name.clone()));
+    names.order_by_key(|name| (name.len(), name.clone()));
     names
 }
 

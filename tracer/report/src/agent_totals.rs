@@ -13,6 +13,7 @@
 
 use super::agent_work::WorkTotals;
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::ids::ProcessKey;
 use energy_trace_model::profile::diagnostics::GapReason;
 use energy_trace_model::profile::{DomainByProcess, LedgerRow};
@@ -117,7 +118,7 @@ impl Totals {
             *all.entry(who).or_default() += *energy;
         }
         let mut all: Vec<(&Who, MicroJoules)> = all.into_iter().collect();
-        all.sort_by_key(|(_, energy)| Reverse(*energy));
+        all.order_by_key(|(_, energy)| Reverse(*energy));
         for (who, _) in all {
             if let Some(held) = self.workloads.get_mut(who) {
                 held.lived = until;

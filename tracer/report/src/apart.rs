@@ -3,6 +3,7 @@
 //! As many of a path's last parts are shown as tell all functions of the name apart. Leaves out instances of a template (`short_names.rs`).
 
 use super::functions::{file_of, place_of};
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use energy_trace_names::{BEHIND, library_name, line_name};
@@ -66,8 +67,7 @@ impl PathDepths {
             all.entry(name).or_default().insert(place);
         }
         for (name, places) in all.into_iter().filter(|(_, places)| places.len() > 1) {
-            let ends =
-                |parts: usize| places.iter().map(|place| ending(place, parts)).collect::<BTreeSet<_>>();
+            let ends = |parts: usize| places.iter().map(|place| ending(place, parts)).fill_set();
             let parts = (1..=MOST_PARTS).find(|parts| ends(*parts).len() == places.len());
             let known = self.0.entry(name.to_owned()).or_default();
             *known = parts.unwrap_or(usize::MAX).max(*known);

@@ -7,6 +7,7 @@ use super::fold::{Interner, fold};
 use super::inside::{Inside, weight};
 use super::row::{CallSite, Row};
 use super::uncertainty::Uncertainties;
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Frame;
 use energy_trace_names::{CALLS, file_name};
@@ -167,7 +168,7 @@ pub(crate) fn in_tree_order(rows: Vec<Row>, energy: impl Fn(&Row) -> i64) -> Vec
     let weights: std::collections::HashMap<Vec<String>, i64> =
         rows.iter().map(|row| (path(row), energy(row))).collect();
     let mut rows = rows;
-    rows.sort_by_cached_key(|row| {
+    rows.order_by_cached_key(|row| {
         let path = path(row);
         let key = (1..=path.len()).map(|length| {
             let above = path.get(..length).unwrap_or_default();

@@ -7,6 +7,7 @@ use super::calls::CallTable;
 use super::fold::{Cost, fold};
 use super::functions::FunctionTable;
 use super::{DomainChoice, run};
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::ids::FrameId;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::{
@@ -146,7 +147,7 @@ pub(crate) fn with_functions(found: RecordingDiagnostic, profile: &Profile) -> R
         frame_of(profile, count).is_some_and(|frame| Missed::Library(&library).is_of(frame))
     };
     let mut counts: Vec<&CallCount> = profile.calls.iter().filter(is_there).collect();
-    counts.sort_by_key(|count| std::cmp::Reverse(count.calls));
+    counts.order_by_key(|count| std::cmp::Reverse(count.calls));
     let named = |count: &&CallCount| {
         Some(format!("{} (at least {})", frame_name(frame_of(profile, count)?), count.calls))
     };
@@ -170,7 +171,7 @@ pub(crate) fn counted(profile: &Profile) -> Vec<CountedFunction> {
         made: CallsMade { cost: costs.get(number).copied().unwrap_or_default(), ..*made },
     };
     let mut functions: Vec<CountedFunction> = counted.of.iter().map(function).collect();
-    functions.sort_by_key(|function| std::cmp::Reverse(function.made.calls));
+    functions.order_by_key(|function| std::cmp::Reverse(function.made.calls));
     functions
 }
 

@@ -10,6 +10,7 @@ use super::rows::process_of;
 use super::thermal::slowdowns;
 use super::uncertainty::{UNIDENTIFIED, of_program};
 use super::{DomainChoice, run, work};
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::ids::{ProcessKey, StackId};
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, Imbalance};
 use energy_trace_model::profile::{Profile, ProfileRow};
@@ -201,7 +202,7 @@ fn cut_off(profile: &Profile) -> Option<Diagnostic> {
 
 fn lost(profile: &Profile) -> Option<Diagnostic> {
     let lost = profile.run.summary.iter().flat_map(|summary| summary.lost.clone());
-    let lost: BTreeMap<LossReason, u64> = lost.filter(|(_, count)| *count > 0).collect();
+    let lost: BTreeMap<LossReason, u64> = lost.filter(|(_, count)| *count > 0).fill_map();
     (!lost.is_empty()).then_some(Diagnostic::EventsLost(lost))
 }
 
@@ -242,7 +243,7 @@ fn no_python(profile: &Profile) -> Option<Diagnostic> {
         let runtime = process.runtime.clone()?;
         matches!(runtime, Runtime::Refused { .. } | Runtime::NotCPython(_)).then_some((process.key, runtime))
     };
-    let unread: BTreeMap<ProcessKey, Runtime> = profile.processes.iter().filter_map(unread).collect();
+    let unread: BTreeMap<ProcessKey, Runtime> = profile.processes.iter().filter_map(unread).fill_map();
     let (mut seen, mut native_ns, mut of_ns) = (BTreeSet::new(), 0_u64, 0_u64);
     for row in &profile.rows {
         of_ns = of_ns.saturating_add(row.time_ns);

@@ -22,6 +22,7 @@ use super::summary_rows::own_name;
 use super::uncertainty::{self, LOW_SAMPLES, UNIDENTIFIED, Uncertainties};
 use super::{By, run};
 use energy_trace_certainty::Uncertainty;
+use energy_trace_model::collections::{Fill as _, Order as _};
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Quality;
 use energy_trace_model::units::MicroJoules;
@@ -283,7 +284,7 @@ const OF_ONE_SIDE: &str = "  (files of one side)";
 
 /// The same with such functions as one.
 fn with_files_of_one_side(runs: &[Vec<Run>; 2]) -> [Vec<Run>; 2] {
-    let of = |side: usize| runs[side].iter().flat_map(|run| run.keys().map(String::as_str)).collect();
+    let of = |side: usize| runs[side].iter().flat_map(|run| run.keys().map(String::as_str)).fill_set();
     let keys: [BTreeSet<&str>; 2] = [0, 1].map(of);
     let mut counts: BTreeMap<&str, [usize; 2]> = BTreeMap::new();
     for side in 0..2 {
@@ -325,8 +326,7 @@ fn of_parts(runs: &[Vec<Run>; 2], wholes: [Side; 2], (least, by): (f64, By)) -> 
         let mut pairs = sides.iter().zip(&wholes);
         is_inclusive(by) && pairs.all(|(part, whole)| part.joules >= whole.joules * (1.0 - 1.0 / WHOLE))
     };
-    let with_files: BTreeSet<&str> =
-        names.keys().filter_map(|key| Some(key.rsplit_once(BEHIND)?.0)).collect();
+    let with_files = names.keys().filter_map(|key| Some(key.rsplit_once(BEHIND)?.0)).fill_set();
     let name = |key: &str, [a, b]: [Option<&str>; 2]| {
         let is_rest = !is_inclusive(by) && with_files.contains(key);
         name_of_both(a, b) + if is_rest { OTHER_FILES } else { "" }
@@ -344,7 +344,7 @@ fn of_parts(runs: &[Vec<Run>; 2], wholes: [Side; 2], (least, by): (f64, By)) -> 
         flags,
     };
     let mut parts: Vec<Change> = asked.into_iter().map(change).collect();
-    parts.sort_by(|one, other| {
+    parts.order_by(|one, other| {
         let key = |change: &Change| (!change.is_real(), -change.joules().abs());
         key(one).partial_cmp(&key(other)).unwrap_or(std::cmp::Ordering::Equal)
     });
@@ -375,7 +375,7 @@ fn of_program(profile: &Profile, work: f64) -> Seen {
         joules: energy.as_joules() / work,
         variance: (far / Z / work).powi(2),
         bounds,
-        flags: bounds.map(|_| UNIDENTIFIED).into_iter().collect(),
+        flags: bounds.map(|_| UNIDENTIFIED).into_iter().fill_set(),
         ..Seen::default()
     }
 }
@@ -386,7 +386,7 @@ fn in_joules(bounds: Option<(MicroJoules, MicroJoules)>, work: f64) -> Option<[f
 
 /// The flags of any run of either side; samples are few where they are in all runs of a side together.
 fn flags(sides: &[Vec<Seen>; 2]) -> Vec<&'static str> {
-    let all: BTreeSet<&str> = sides.iter().flatten().flat_map(|seen| &seen.flags).copied().collect();
+    let all: BTreeSet<&str> = sides.iter().flatten().flat_map(|seen| &seen.flags).copied().fill_set();
     let samples = |side: &Vec<Seen>| side.iter().map(|seen| seen.samples).fold(0, u64::saturating_add);
     let few = sides.iter().any(|side| uncertainty::is_few(samples(side)));
     all.into_iter().filter(|flag| *flag != LOW_SAMPLES || few).collect()
@@ -413,7 +413,7 @@ fn of_run(profile: &Profile, (options, depths): (&DiffOptions<'_>, &PathDepths),
             variance: (far / work).powi(2),
             bounds: in_joules(uncertainty.and_then(|of| of.bounds), work),
             samples: cost.samples,
-            flags: uncertainties.flags(&cost, uncertainty.as_ref()).into_iter().collect(),
+            flags: uncertainties.flags(&cost, uncertainty.as_ref()).into_iter().fill_set(),
         };
         // Lines that are one in the other's eyes: a lambda beside its caller.
         add(&mut found, key, name, seen);

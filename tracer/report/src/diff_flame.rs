@@ -10,6 +10,7 @@ use super::flame_rectangles::two_sides;
 use super::folded::{Folded, Per, Selection, escape};
 use super::rest::Rest;
 use super::{ReportError, run};
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Quality;
 use energy_trace_names::native_frames;
@@ -64,8 +65,8 @@ fn stacks(compared: &Comparison<'_>, options: &DiffOptions<'_>) -> BTreeMap<Stri
         .filter(|change| change.is_real())
         .filter_map(|change| change.name.as_deref())
         .map(|name| escape(name.into()).into_owned())
-        .collect();
-    let known = compared.changes.iter().filter_map(|change| change.name.as_deref()).collect();
+        .fill_set();
+    let known = compared.changes.iter().filter_map(|change| change.name.as_deref()).fill_set();
     let mut stacks: BTreeMap<String, Stack> = BTreeMap::new();
     for (side, (runs, work)) in compared.sides.iter().zip(&compared.work).enumerate() {
         for (profile, work) in runs.iter().zip(work) {

@@ -5,6 +5,7 @@
 use super::folded::Folded;
 use super::rest::{Rest, Sums};
 use super::{DomainChoice, run};
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::DomainClass;
 use energy_trace_model::units::MicroJoules;
@@ -61,7 +62,7 @@ fn title(profile: &Profile, folded: &Folded<'_>, domain: DomainChoice) -> String
 
 /// The classes of domains that are drawn: `package + dram`.
 fn classes(profile: &Profile, domain: DomainChoice) -> String {
-    let classes: BTreeSet<DomainClass> = run::ledger_of(profile, domain).map(|row| row.class).collect();
+    let classes: BTreeSet<DomainClass> = run::ledger_of(profile, domain).map(|row| row.class).fill_set();
     let names: Vec<&str> = classes.into_iter().map(DomainClass::name).collect();
     names.join(" + ")
 }

@@ -12,6 +12,7 @@ use super::folded::{Folded, Line, Per, Selection};
 use super::rest::Rest;
 use super::uncertainty::tooltip;
 use super::{DomainChoice, ReportError, run};
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Quality;
 use energy_trace_names::frame_name;
@@ -81,7 +82,7 @@ fn roots(profile: &Profile, domain: DomainChoice) -> Per {
     };
     let programs =
         spent.filter_map(thread).filter_map(|thread| profile.processes.get(thread.process.index()));
-    let names: BTreeSet<&str> = programs.map(|process| &*process.name).collect();
+    let names: BTreeSet<&str> = programs.map(|process| &*process.name).fill_set();
     if names.len() > 1 { Per::Process } else { Per::None }
 }
 

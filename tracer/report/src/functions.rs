@@ -12,6 +12,7 @@ use super::fold::{Cost, Interner, Spent, fold};
 use super::row::Row;
 use super::uncertainty::Uncertainties;
 use super::{DomainChoice, run};
+use energy_trace_model::collections::{Fill as _, Order as _};
 use energy_trace_model::ids::FrameId;
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::record::{Frame, FrameKind};
@@ -149,7 +150,7 @@ impl<'a> FunctionTable<'a> {
             path.clear();
             self.path(row, &mut path);
             let first = path.iter().position(|&number| self.kind(number) == FrameKind::Python).unwrap_or(0);
-            let distinct: BTreeSet<usize> = path[first..].iter().copied().collect();
+            let distinct: BTreeSet<usize> = path[first..].iter().copied().fill_set();
             for number in distinct {
                 *inside.entry(number).or_default() += row.samples;
             }
@@ -260,7 +261,7 @@ pub fn functions(profile: &Profile) -> Vec<Function> {
     };
     let mut functions: Vec<Function> = groups.into_iter().map(function).collect();
     let choice = uncertainties.choice;
-    functions.sort_by_cached_key(|function| order(choice, &function.row.spent, &function.symbol));
+    functions.order_by_cached_key(|function| order(choice, &function.row.spent, &function.symbol));
     functions
 }
 

@@ -3,6 +3,7 @@
 //! Of each stack the nearest row above counts. Leaves out how it is written behind a name (`names.rs`), and what rows are.
 
 use super::run;
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::units::MicroJoules;
 use energy_trace_names::{INSIDE, PARTLY_INSIDE};
@@ -48,7 +49,7 @@ impl Inside {
         let mut holders: Vec<(usize, i64)> =
             above.iter().filter_map(|(holder, amount)| Some(((*holder)?, *amount))).collect();
         holders.retain(|(_, amount)| matters(*amount));
-        holders.sort_by_key(|(holder, amount)| (std::cmp::Reverse(*amount), *holder));
+        holders.order_by_key(|(holder, amount)| (std::cmp::Reverse(*amount), *holder));
         let mut names: Vec<String> = holders.iter().map(|(holder, _)| short_name(*holder)).collect();
         names.dedup();
         if names.is_empty() {

@@ -3,6 +3,7 @@
 //! Leaves out the sentence, and how such a program is asked for names (`sentences::jit`), and such code below Python functions, whose rows say
 //! what ran.
 
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::ids::StackId;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::diagnostics::Diagnostic;
@@ -25,7 +26,7 @@ pub(crate) fn jit_not_named(profile: &Profile) -> Option<Diagnostic> {
     }
     let much = times.into_iter().filter(|(_, ns)| *ns > of_ns / LEAST);
     let mut programs: Vec<(String, u64)> = much.map(|(program, ns)| (program.to_owned(), ns)).collect();
-    programs.sort_by_key(|(program, ns)| (std::cmp::Reverse(*ns), program.clone()));
+    programs.order_by_key(|(program, ns)| (std::cmp::Reverse(*ns), program.clone()));
     (!programs.is_empty()).then_some(Diagnostic::JitNotNamed { programs, of_ns })
 }
 

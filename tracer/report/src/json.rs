@@ -16,6 +16,7 @@ use super::table_details::runtimes;
 use super::uncertainty::of_program_in;
 use super::{By, Level, diagnostics, run};
 use energy_trace_certainty::Uncertainty;
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::profile::certainty::Weights;
 use energy_trace_model::profile::diagnostics::Diagnostic;
 use energy_trace_model::profile::validity::CheckResult;
@@ -361,8 +362,8 @@ impl<'a> Meta<'a> {
                     .into_iter()
                     .flat_map(|s| &s.copies)
                     .map(|(what, &count)| (what.code(), count))
-                    .collect(),
-                launch_stacks: profile.run.launch_stacks.named().into_iter().collect(),
+                    .fill_map(),
+                launch_stacks: profile.run.launch_stacks.named().into_iter().fill_map(),
                 python_whole: profile.run.python_whole,
             },
             overhead: Overhead {
@@ -482,7 +483,11 @@ impl<'a> LedgerLine<'a> {
             idle_uj: row.idle.as_uj(),
             uncore_uj: row.uncore.as_uj(),
             residual_uj: row.residual.as_uj(),
-            unattributed: row.unattributed.iter().map(|(why, energy)| (why.name(), energy.as_uj())).collect(),
+            unattributed: row
+                .unattributed
+                .iter()
+                .map(|(why, energy)| (why.name(), energy.as_uj()))
+                .fill_map(),
         }
     }
 }
@@ -518,7 +523,7 @@ pub(super) fn bounds_uj(uncertainty: Option<&Uncertainty>) -> Option<[i64; 2]> {
 }
 
 pub(super) fn by_class(energy: &EnergyByClass) -> ByClass {
-    energy.iter().map(|(class, energy)| (class.name(), energy.as_uj())).collect()
+    energy.iter().map(|(class, energy)| (class.name(), energy.as_uj())).fill_map()
 }
 
 fn process_lines<'a>(profile: &'a Profile) -> Vec<ProcessLine<'a>> {

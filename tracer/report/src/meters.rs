@@ -4,6 +4,7 @@
 //! Leaves out how far the numbers can be trusted (`run::quality`), and how much of a whole machine's meter its parts explain (`outer_line.rs`).
 
 use super::{DomainChoice, run};
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::{Quality, SourceId};
 use std::collections::BTreeSet;
@@ -13,7 +14,7 @@ pub(crate) fn basis(profile: &Profile, choice: DomainChoice, quality: Quality) -
     if quality == Quality::Estimated {
         return "estimated";
     }
-    let words: BTreeSet<&str> = sources_of(profile, choice).map(basis_of).collect();
+    let words: BTreeSet<&str> = sources_of(profile, choice).map(basis_of).fill_set();
     match (words.first(), words.len()) {
         (Some(one), 1) => one,
         (None, _) => ENERGY_COUNTERS,
@@ -52,7 +53,7 @@ pub(crate) fn meters(side: &[Profile]) -> BTreeSet<String> {
         rows.map(|row| format!("{}{}", row.class.name(), meter(run::source_of(profile, &row.domain))))
             .collect::<Vec<_>>()
     };
-    side.iter().flat_map(of_run).collect()
+    side.iter().flat_map(of_run).fill_set()
 }
 
 /// That the two sides were measured by other meters, where they were: then their joules are not of the same things.

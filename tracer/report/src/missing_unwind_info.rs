@@ -3,6 +3,7 @@
 //! Leaves out why it has none, and stacks that end early for other reasons.
 
 use super::{DomainChoice, run};
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::ids::StackId;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::Frame;
@@ -19,7 +20,7 @@ pub(crate) fn by_library(profile: &Profile, choice: DomainChoice) -> Vec<(String
         }
     }
     let mut sums: Vec<(String, MicroJoules)> = sums.into_iter().collect();
-    sums.sort_by_key(|(library, energy)| (std::cmp::Reverse(*energy), library.clone()));
+    sums.order_by_key(|(library, energy)| (std::cmp::Reverse(*energy), library.clone()));
     sums
 }
 

@@ -11,6 +11,7 @@ use super::rows::rows;
 use super::run::chosen;
 use super::uncertainty::Uncertainties;
 use energy_trace_certainty::Uncertainty;
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use energy_trace_model::units::MicroJoules;
@@ -65,7 +66,7 @@ pub(crate) fn meant(profile: &Profile, typed: &str) -> Option<String> {
     let calls = [By::Api, By::Call].into_iter().flat_map(|by| rows(profile, by));
     let calls = calls.filter(|row| is_named(row.kind)).map(|row| row.name);
     let functions = profile.frames.iter().filter(|frame| frame.kind == FrameKind::Python).map(frame_name);
-    let all: BTreeSet<String> = calls.chain(functions).collect();
+    let all: BTreeSet<String> = calls.chain(functions).fill_set();
     let most = (typed.chars().count() / LETTERS_A_SLIP).max(SLIPS);
     let dots = typed.matches('.').count();
     let near = |name: String| {

@@ -9,6 +9,7 @@ use super::fold::{Cost, Interner, Spent, fold};
 use super::inside::{Inside, weight};
 use super::row::Row;
 use super::uncertainty::Uncertainties;
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::ids::StackId;
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::record::{Frame, FrameKind};
@@ -138,7 +139,7 @@ pub(crate) fn with_packages(python: &Profile, own: Own) -> BTreeMap<String, Cost
     let groups = fold(python, |row, path| code.path(row, path));
     let named =
         |(number, (spent, _)): (usize, (Spent, _))| Some((code.names().get(number)?.clone(), spent.own));
-    groups.into_iter().filter_map(named).collect()
+    groups.into_iter().filter_map(named).fill_map()
 }
 
 /// Rows of the program's own code, in no order; `python`: its profile without native frames. Own energy is that of a row itself, with the

@@ -19,6 +19,7 @@ use super::run;
 use super::table_cells::ELSEWHERE;
 use super::uncertainty::Uncertainties;
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::collections::{Fill as _, Order as _};
 use energy_trace_model::profile::over_time::RowBin;
 use energy_trace_model::profile::phases::{Phase, Phases, ToldBy};
 use energy_trace_model::profile::stretches::Span;
@@ -189,7 +190,7 @@ impl Functions {
             numbers[known.number] = Some(at);
         }
         let own = |path: &Vec<usize>| {
-            let own: BTreeSet<usize> = path.iter().filter_map(|&function| numbers[function]).collect();
+            let own: BTreeSet<usize> = path.iter().filter_map(|&function| numbers[function]).fill_set();
             own.into_iter().collect()
         };
         Self {
@@ -225,7 +226,7 @@ impl Functions {
         let percent = |part: f64| (100.0 * part).round() as i64;
         let more = |at: &usize| percent(parts(*at)[0] - parts(*at)[1]);
         let mut order: Vec<usize> = (0..self.names.len()).filter(|at| more(at) >= percent(MORE)).collect();
-        order.sort_by_key(|at| (Reverse(more(at)), self.depths[*at], *at));
+        order.order_by_key(|at| (Reverse(more(at)), self.depths[*at], *at));
         let mut told: Vec<usize> = Vec::new();
         for at in order {
             let is_like = |other: &usize| (0..2).all(|of| (parts(at)[of] - parts(*other)[of]).abs() < 0.02);
@@ -277,9 +278,9 @@ fn chosen(profile: &Profile, paths: &[Vec<usize>], may_be: &[bool]) -> Vec<Known
         }
     }
     known.retain(|known| known.amount > 0.0 && may_be[known.number]);
-    known.sort_by(|a, b| a.rows.cmp(&b.rows).then(a.depth.cmp(&b.depth)).then(a.number.cmp(&b.number)));
+    known.order_by(|a, b| a.rows.cmp(&b.rows).then(a.depth.cmp(&b.depth)).then(a.number.cmp(&b.number)));
     known.dedup_by_key(|known| known.rows);
-    known.sort_by(|a, b| b.amount.total_cmp(&a.amount).then(a.number.cmp(&b.number)));
+    known.order_by(|a, b| b.amount.total_cmp(&a.amount).then(a.number.cmp(&b.number)));
     known.truncate(FUNCTIONS);
     known
 }

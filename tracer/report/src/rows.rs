@@ -14,6 +14,7 @@ use super::ranges::range_rows;
 use super::row::Row;
 use super::run::chosen;
 use super::uncertainty::{LOW_SAMPLES, UNIDENTIFIED, Uncertainties};
+use energy_trace_model::collections::{Fill as _, Order as _};
 use energy_trace_model::ids::{FrameId, ProcessKey, ThreadKey};
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
@@ -57,7 +58,7 @@ pub fn rows_at(profile: &Profile, by: By, level: Level) -> Vec<Row> {
     if by == By::Phase {
         return rows;
     }
-    rows.sort_by_cached_key(|row| order(uncertainties.choice, &row.spent, &row.name));
+    rows.order_by_cached_key(|row| order(uncertainties.choice, &row.spent, &row.name));
     rows
 }
 
@@ -149,7 +150,7 @@ pub(crate) fn by_process(profile: &Profile) -> BTreeMap<Option<ProcessKey>, Spen
 }
 
 fn spent<K: Ord>(groups: BTreeMap<K, (Spent, Vec<usize>)>) -> BTreeMap<K, Spent> {
-    groups.into_iter().map(|(group, (spent, _))| (group, spent)).collect()
+    groups.into_iter().map(|(group, (spent, _))| (group, spent)).fill_map()
 }
 
 pub(crate) fn process_of(profile: &Profile, row: &ProfileRow) -> Option<ProcessKey> {

@@ -3,6 +3,7 @@
 //! Leaves out what is doubtful about them (`diagnostics.rs`).
 
 use super::DomainChoice;
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::ids::Pid;
 use energy_trace_model::profile::{EnergyByClass, LedgerRow, Profile, UnattributedReason};
 use energy_trace_model::recording::record::{
@@ -38,7 +39,7 @@ fn attached(profile: &Profile) -> String {
     let mut ran = profile.processes.iter().filter(|process| process.parent.is_none()).peekable();
     let Some(first) = ran.peek() else { return "attached processes".to_owned() };
     let title = shorten_end(&shown(&process_title(first)), COLUMNS);
-    let pids: BTreeSet<Pid> = ran.map(|process| process.pid).collect();
+    let pids: BTreeSet<Pid> = ran.map(|process| process.pid).fill_set();
     let named: Vec<String> = pids.iter().take(NAMED).map(Pid::to_string).collect();
     let more = pids.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };

@@ -17,6 +17,7 @@ use super::uncertainty::of_total;
 use super::work::{self, work_named};
 use super::{DomainChoice, run};
 use anstyle::Style;
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::DomainClass;
@@ -300,7 +301,7 @@ impl Summary<'_> {
         let mut changing: Vec<&Diagnostic> =
             found.iter().filter(|found| diagnostics::changes_numbers(found, self.profile)).collect();
         // What a counter did not say before all else.
-        changing.sort_by_key(|found| !is_of_counter(found));
+        changing.order_by_key(|found| !is_of_counter(found));
         let all = model_in_brief(self.profile).into_iter().chain(in_brief(changing.into_iter()));
         all.map(|text| format!("! {text}")).collect()
     }

@@ -14,6 +14,7 @@ use super::table_cells::{EnergyScale, percent, seconds};
 use super::uncertainty::Uncertainties;
 use super::{By, DomainChoice, Kind, run};
 use energy_trace_certainty::Uncertainty;
+use energy_trace_model::collections::{Fill as _, Order as _};
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::record::{Frame, FrameKind};
 use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
@@ -165,7 +166,7 @@ impl Top {
 
     fn ranked(head: &'static str, inclusive: bool, mut rows: Vec<TopRow>, measure: Measure) -> Self {
         rows.retain(|row| measure.amount(&row.cost) > 0);
-        rows.sort_by_cached_key(|row| (Reverse(measure.amount(&row.cost)), row.name.clone()));
+        rows.order_by_cached_key(|row| (Reverse(measure.amount(&row.cost)), row.name.clone()));
         Self { head, inclusive, rows, rest: None }
     }
 }
@@ -228,7 +229,7 @@ pub(crate) fn own_functions(profile: &Profile, measure: Measure, most: usize) ->
         let calls = own * of < total * part && !row.name.contains(MODULE);
         calls && total * OWN_LEAST >= whole && total * of < whole * part
     });
-    rows.sort_by_cached_key(|row| (Reverse(spends(row)), row.name.clone()));
+    rows.order_by_cached_key(|row| (Reverse(spends(row)), row.name.clone()));
     rows.truncate(most);
     let rest = is_python.then(|| outside(&python, &rows)).flatten();
     let rows = rows.into_iter().map(whole_row).collect();
@@ -238,7 +239,7 @@ pub(crate) fn own_functions(profile: &Profile, measure: Measure, most: usize) ->
 /// What is in none of these rows: `62.0% in none of these, 40.0% by generated code (<blob>)`, where that is much.
 fn outside(python: &Profile, rows: &[Row]) -> Option<String> {
     let (code, weight) = (OwnCode::of(python, Own::Functions), weight(python));
-    let shown: BTreeSet<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+    let shown: BTreeSet<&str> = rows.iter().map(|row| row.name.as_str()).fill_set();
     let is_shown = |label: &usize| code.names().get(*label).is_some_and(|name| shown.contains(name.as_str()));
     let is_outside = |row: &&ProfileRow| {
         let mut path = Vec::new();

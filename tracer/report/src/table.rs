@@ -15,6 +15,7 @@ use super::table_cells::{
 };
 use super::{By, CallsMade, DomainChoice, Kind, Level, diagnostics, phases, ranges, run, work};
 use anstyle::Style;
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::profile::{LedgerRow, Profile};
 use energy_trace_model::recording::record::{DomainClass, FrameKind, Quality};
 use energy_trace_model::units::MicroJoules;
@@ -448,7 +449,7 @@ impl Sections<'_> {
             // Everything is called by what starts the interpreter: that tells nothing.
             rows.retain(|row| !row.starts);
             if !self.is_in_order() {
-                rows.sort_by_key(|row| (Reverse(energy(row, rank)), Reverse(row.spent.total.time_ns)));
+                rows.order_by_key(|row| (Reverse(energy(row, rank)), Reverse(row.spent.total.time_ns)));
             }
         }
         let hidden = rows.len().saturating_sub(self.options.rows);

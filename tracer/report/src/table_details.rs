@@ -3,6 +3,7 @@
 
 use super::table_cells::{Look, TITLE, percent, seconds};
 use super::{diagnostics, missing_unwind_info, run};
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::profile::certainty::DomainCertainty;
 use energy_trace_model::profile::run::GpuFact;
 use energy_trace_model::profile::validity::CheckResult;
@@ -60,13 +61,13 @@ pub(crate) fn write(out: &mut dyn Write, profile: &Profile, look: Look) -> io::R
 /// The interpreters of the recording's processes, each once.
 pub fn runtimes(profile: &Profile) -> Vec<String> {
     let runtimes = profile.processes.iter().filter_map(|process| process.runtime.as_ref().map(runtime));
-    runtimes.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+    runtimes.fill_set().into_iter().collect()
 }
 
 /// Libraries with frames that no symbol was found for: what their debug files are to be found by.
 fn nameless_libraries(profile: &Profile) -> Vec<String> {
     let nameless = profile.frames.iter().filter(|frame| is_nameless(frame) && !frame.module.is_empty());
-    let modules: std::collections::BTreeSet<&str> = nameless.map(|frame| frame.module.as_str()).collect();
+    let modules: std::collections::BTreeSet<&str> = nameless.map(|frame| frame.module.as_str()).fill_set();
     let fact = |module: &str| match profile.build_ids.get(module) {
         Some(id) => format!("{module}: {id}"),
         None => format!("{module}: build id unknown"),
@@ -158,7 +159,7 @@ fn busy_by_pid(uses: &[GpuUse]) -> BTreeMap<u32, u64> {
         let sum = sums.entry(one.pid.get()).or_default();
         *sum = (sum.0 + ns, sum.1 + ns.saturating_mul(u64::from(one.sm_percent)));
     }
-    sums.into_iter().map(|(pid, (ns, busy))| (pid, busy / ns.max(1))).collect()
+    sums.into_iter().map(|(pid, (ns, busy))| (pid, busy / ns.max(1))).fill_map()
 }
 
 /// What code without unwind information costs, of all that the program used: in all, then by library, as many as cost a thousandth.

@@ -11,6 +11,7 @@ use super::rows::rows_at;
 use super::top_work::WorkSoFar;
 use super::{By, Level, run};
 use anstyle::{AnsiColor, Style};
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic, IdleInUse};
 use energy_trace_model::profile::{LedgerRow, OverTime, Profile};
 use energy_trace_model::recording::record::{DomainClass, Quality};
@@ -289,7 +290,7 @@ impl Totals {
         };
         let mut rows: Vec<(&(String, String), &Used)> =
             section.iter().filter(|(_, used)| used.all != MicroJoules::ZERO).collect();
-        rows.sort_by(|a, b| b.1.now.cmp(&a.1.now).then(b.1.all.cmp(&a.1.all)).then(a.0.cmp(b.0)));
+        rows.order_by(|a, b| b.1.now.cmp(&a.1.now).then(b.1.all.cmp(&a.1.all)).then(a.0.cmp(b.0)));
         rows.truncate(room.saturating_sub(1));
         let behind = behind(section, &rows);
         let head = match width {

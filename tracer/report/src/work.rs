@@ -16,6 +16,7 @@ use super::summary_rows::plus_minus;
 use super::table_cells::{in_unit, seconds};
 use super::uncertainty::of_program;
 use energy_trace_certainty::Uncertainty;
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::ids::ProcessKey;
 use energy_trace_model::profile::diagnostics::{Diagnostic, WorkDiagnostic};
 use energy_trace_model::profile::work::Work;
@@ -342,8 +343,10 @@ pub(crate) fn of_all(profile: &Profile, lines: usize) -> Option<String> {
     }
     let choice = run::headline(profile);
     let used = profile.rows.iter().filter(|row| run::chosen(&row.energy, choice) > MicroJoules::ZERO);
-    let processes: BTreeSet<ProcessKey> =
-        used.filter_map(|row| profile.threads.get(row.thread.index())).map(|thread| thread.process).collect();
+    let processes: BTreeSet<ProcessKey> = used
+        .filter_map(|row| profile.threads.get(row.thread.index()))
+        .map(|thread| thread.process)
+        .fill_set();
     let attached = profile.run.header.command.is_empty() && processes.len() > 1 && lines > 1;
     attached.then(|| format!("these joules are of {} processes together: {APART}", processes.len()))
 }

@@ -9,6 +9,7 @@
 use super::groups::PODS;
 use crate::plan::AgentPlan;
 use energy_trace_foreign::resolver::{Allowed, confine};
+use energy_trace_model::collections::Fill as _;
 use energy_trace_system::roles::own_user::OwnUser;
 use energy_trace_system::roles::renounce::{Identity, renounce};
 use seccompiler::{
@@ -72,7 +73,7 @@ pub(super) fn enter_sandbox(spool: Option<&Path>, port: Option<u16>) -> io::Resu
 fn filter(connects: bool) -> Result<BpfProgram, BackendError> {
     let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        REFUSED.into_iter().map(|call| (call, Vec::new())).collect();
+        REFUSED.into_iter().map(|call| (call, Vec::new())).fill_map();
     if connects {
         rules.insert(libc::SYS_socket, sockets_but_tcp()?);
     } else {

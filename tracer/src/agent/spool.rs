@@ -9,6 +9,7 @@
 use crate::plan::SpoolPlan;
 use energy_trace_export::Object;
 use energy_trace_export::fleet::{is_day_of_fleet, is_file_of_fleet};
+use energy_trace_model::collections::Order as _;
 use energy_trace_report::agent_page::SpoolCounts;
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access, geteuid};
@@ -271,7 +272,7 @@ impl Spool {
             }
         }
         let mut batches: Vec<Batch> = found.into_values().collect();
-        batches.sort_by_key(|batch| batch.modified);
+        batches.order_by_key(|batch| batch.modified);
         self.bytes = batches.iter().map(|batch| batch.bytes).fold(0, u64::saturating_add);
         self.batches = batches.into();
         self.counts.bytes = self.bytes;

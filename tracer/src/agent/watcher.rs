@@ -17,6 +17,7 @@ use crate::plan::AgentPlan;
 use energy_trace_attribution::{CarriedPowers, attribute_by_process, attribute_with_processes};
 use energy_trace_export::fleet::AgentFacts;
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::ids::ProcessKey;
 use energy_trace_model::profile::work::Work;
 use energy_trace_model::profile::{DomainByProcess, Options};
@@ -327,7 +328,7 @@ impl Watching {
     /// Empty of those who were not seen.
     fn paths(&self, processes: &[Process]) -> BTreeMap<ProcessKey, String> {
         let path = |process: &Process| self.groups.path(self.live.number_of(process.key)).unwrap_or_default();
-        processes.iter().map(|process| (process.key, path(process).to_owned())).collect()
+        processes.iter().map(|process| (process.key, path(process).to_owned())).fill_map()
     }
 
     /// Makes the page anew.

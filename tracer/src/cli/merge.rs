@@ -5,10 +5,10 @@
 use super::failure::Failure;
 use super::output::{read_recording, write_private};
 use clap::Args;
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::recording::machines::refusal;
 use energy_trace_model::recording::merging::{ToMerge, merge};
 use energy_trace_model::recording::{Part, file};
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -92,8 +92,7 @@ fn labels(inputs: &[Input], parts: &[Part]) -> Vec<String> {
     let rank = |part: &Part| part.recording.rank.map(|rank| format!("rank{rank}")).unwrap_or_default();
     let hosts: Vec<String> = parts.iter().map(host).collect();
     let differ = |names: &[String]| {
-        names.iter().collect::<BTreeSet<_>>().len() == names.len()
-            && names.iter().all(|name| !name.is_empty())
+        names.iter().fill_set().len() == names.len() && names.iter().all(|name| !name.is_empty())
     };
     let ranks: Vec<String> = parts.iter().map(rank).collect();
     let names = match (differ(&ranks), differ(&stems) || !differ(&hosts)) {

@@ -2,6 +2,7 @@
 
 use super::finding::{DoctorPlan, Energy, Finding};
 use super::gpu_kernel_tier;
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::recording::record::{
     Domain, DomainClass, Ignored, IgnoredReason, Origin, PowerDiagnostic, Quality, Sensor, SensorValue,
     Source, SourceId, SourceNote,
@@ -102,7 +103,7 @@ fn estimated(sources: &[Source], get_counter: &str) -> Finding {
 fn parts_of(domains: &[Domain]) -> String {
     let counted = domains.iter().filter(|domain| domain.quality() != Quality::Estimated);
     let kinds: BTreeSet<(DomainClass, bool)> =
-        counted.map(|domain| (domain.class, domain.is_module())).collect();
+        counted.map(|domain| (domain.class, domain.is_module())).fill_set();
     let words: Vec<&str> = kinds.into_iter().filter_map(|(class, module)| word_of(class, module)).collect();
     let parts = match words.as_slice() {
         [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),

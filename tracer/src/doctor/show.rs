@@ -1,6 +1,7 @@
 //! Findings as text for people and as JSON for programs.
 
 use super::finding::{Energy, Finding, Level, can_record};
+use energy_trace_model::collections::Order as _;
 use energy_trace_names::lines_of;
 use energy_trace_names::shown::shown_lines;
 use serde::Serialize;
@@ -48,7 +49,7 @@ pub fn write_text(
 /// What is wrong, the worst first, each with its fix.
 fn write_fixes(out: &mut dyn Write, findings: &[Finding], color: bool, width: usize) -> io::Result<()> {
     let mut wrong: Vec<&Finding> = findings.iter().filter(|finding| finding.level >= Level::Warn).collect();
-    wrong.sort_by_key(|finding| std::cmp::Reverse(finding.level));
+    wrong.order_by_key(|finding| std::cmp::Reverse(finding.level));
     if !wrong.is_empty() {
         writeln!(out, "\nWhat to do")?;
     }

@@ -7,6 +7,7 @@ use super::target_spec::TargetSpec;
 use crate::tracee::attach::{ProcessTree, check_at};
 use crate::tracee::cgroup::Group;
 use crate::tracee::launch::CommandEnd;
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::{AccountDiagnostic, LossReason, TimeDifference};
 use energy_trace_probe::{OtherProcess, TraceAccount};
@@ -136,7 +137,7 @@ fn before(target: &TargetSpec, followed: Vec<(Pid, ProcessTimes)>) -> BTreeMap<P
     if !followed.is_empty() {
         return followed.into_iter().collect();
     }
-    target.pids().into_iter().filter_map(|pid| Some((pid, read_process_times(pid)?))).collect()
+    target.pids().into_iter().filter_map(|pid| Some((pid, read_process_times(pid)?))).fill_map()
 }
 
 /// Whether the first is less than the second by more than chance.

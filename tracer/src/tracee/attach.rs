@@ -3,6 +3,7 @@
 //! Everything comes from `/proc` (proc(5)). Leaves out following what they start later: the BPF programs do that.
 
 use super::launch::open_pidfd;
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::ids::Pid;
 use energy_trace_unwind::living::living_thread_at;
 use std::collections::{BTreeMap, BTreeSet};
@@ -130,7 +131,7 @@ impl ProcessTree {
 
     /// Roots below a process that runs the same program (`program`) and is not recorded: each such process once.
     pub fn left_out(&self, roots: &[Pid], program: impl Fn(Pid) -> Option<PathBuf>) -> Vec<LeftOut> {
-        let recorded: BTreeSet<Pid> = self.with_descendants(roots).iter().map(|life| life.pid).collect();
+        let recorded: BTreeSet<Pid> = self.with_descendants(roots).iter().map(|life| life.pid).fill_set();
         let mut found = BTreeMap::new();
         for &worker in roots {
             let head = self.head(worker, &program).filter(|head| !recorded.contains(head));

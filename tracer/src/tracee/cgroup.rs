@@ -3,6 +3,7 @@
 //! A name may be a path, a path below one of the mounted hierarchies (a machine may have several: version 1's controllers beside version
 //! 2), or a group's own name, as a unit's. Leaves out following the processes: the BPF programs do that, who comes later too.
 
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::ids::Pid;
 use energy_trace_probe::GroupId;
 use std::fs::{read_dir, read_to_string};
@@ -168,7 +169,7 @@ fn hierarchies(mounts: &str, numbers: &str) -> Vec<Hierarchy> {
         }
     };
     let mut all: Vec<Hierarchy> = mounts.lines().filter_map(hierarchy).collect();
-    all.sort_by_key(|hierarchy| (hierarchy.number != 0, !hierarchy.of_cpu));
+    all.order_by_key(|hierarchy| (hierarchy.number != 0, !hierarchy.of_cpu));
     all
 }
 

@@ -10,6 +10,7 @@
 
 use super::lookup::locate;
 use energy_trace_foreign::files::Root;
+use energy_trace_model::collections::Order as _;
 use energy_trace_probe::CountName;
 use energy_trace_system::arch::ROOT_LIBRARIES;
 use energy_trace_unwind::elf::{Linked, read_linked};
@@ -46,7 +47,7 @@ pub fn counted_libraries_of(words: &[OsString], path: Option<&OsStr>) -> Vec<Pat
     // Debian's lie elsewhere, under a name with the version.
     let beside = found.iter().filter_map(|library| other_of_debian(library));
     found.extend(beside.collect::<Vec<_>>());
-    found.sort();
+    found.order();
     found.dedup();
     found
 }

@@ -7,6 +7,7 @@
 
 use super::number::units;
 use super::series::{MOST as MOST_SERIES, Series};
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::recording::record::{WorkFailure, WorkUnits};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, Write};
@@ -119,7 +120,7 @@ impl<'a> Line<'a> {
     /// What tells its labels, in whatever order, from those of others.
     fn series(&self) -> u64 {
         let mut labels: Vec<&(String, String)> = self.labels.iter().flatten().collect();
-        labels.sort();
+        labels.order();
         let mut hasher = DefaultHasher::new();
         labels.hash(&mut hasher);
         hasher.finish()

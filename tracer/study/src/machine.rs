@@ -1,6 +1,7 @@
 //! What of the machine changes a study: governor, turbo, temperatures, what else runs, and versions. Leaves out power (`power/`).
 
 use crate::sentences;
+use energy_trace_model::collections::Fill as _;
 use energy_trace_system::host::cpu_model::read_cpu_model_at;
 use energy_trace_system::host::kernel::read_kernel_at;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +18,7 @@ pub(super) fn facts() -> BTreeMap<String, String> {
         ("git_commit", git_commit()),
     ];
     let known = known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    known.filter(|(_, value)| !value.is_empty()).collect()
+    known.filter(|(_, value)| !value.is_empty()).fill_map()
 }
 
 /// The commit of the current folder, with `-dirty` where files were changed since; `None` outside a repository and without git.
@@ -32,7 +33,7 @@ fn git_commit() -> Option<String> {
 pub(super) fn notes(sysfs: &Path) -> Vec<String> {
     let cpus = sysfs.join("devices/system/cpu");
     let governors: BTreeSet<String> =
-        (0..4_096).map_while(|cpu| word(&cpus.join(format!("cpu{cpu}/cpufreq/scaling_governor")))).collect();
+        (0..4_096).map_while(|cpu| word(&cpus.join(format!("cpu{cpu}/cpufreq/scaling_governor")))).fill_set();
     let turbo = match (word(&cpus.join("intel_pstate/no_turbo")), word(&cpus.join("cpufreq/boost"))) {
         (Some(off), _) => Some(off == "0"),
         (None, boost) => boost.map(|on| on == "1"),

@@ -3,6 +3,7 @@
 //! Leaves out what it found (`study.rs`).
 
 use crate::data::{Grade, Measured, Program, Run, Study};
+use energy_trace_model::collections::Fill as _;
 use energy_trace_statistics::location::median;
 use std::collections::BTreeMap;
 
@@ -91,7 +92,7 @@ fn software(study: &Study) -> Option<String> {
             of_program(at).filter_map(|run| run.measured.as_ref()).flat_map(|of| of.runtimes.clone());
         facts.entry("interpreter").or_default().push(each(interpreters).join(", "));
         let names: Vec<&String> = counted(study).flat_map(|run| run.facts.keys()).collect();
-        for name in names.into_iter().collect::<std::collections::BTreeSet<_>>() {
+        for name in names.into_iter().fill_set() {
             if !OF_MACHINE.contains(&name.as_str()) || name == "git_commit" {
                 let values = each(of_program(at).filter_map(|run| run.facts.get(name).cloned()));
                 facts.entry(name).or_default().push(values.join(", "));

@@ -1,5 +1,6 @@
 //! Numbers that programs print of themselves: `accuracy = 'acc=([0-9.]+)'`. Leaves out what they mean.
 
+use energy_trace_model::collections::Fill as _;
 use regex_lite::Regex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -93,7 +94,7 @@ impl Pattern {
             let number = found.get(2)?.as_str().parse().ok().filter(|number: &f64| number.is_finite())?;
             Some((found.get(1)?.as_str().chars().take(MOST_LETTERS).collect(), number))
         };
-        regex.captures_iter(output).filter_map(pair).take(MOST_NAMES).collect()
+        regex.captures_iter(output).filter_map(pair).take(MOST_NAMES).fill_map()
     }
 }
 

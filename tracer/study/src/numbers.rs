@@ -3,6 +3,7 @@
 use crate::data::Measured;
 use energy_trace_attribution::attribute;
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::profile::{Options, Profile};
 use energy_trace_model::recording::record::{CpuOwner, Source, SourceNote};
 use energy_trace_model::recording::{Recording, file};
@@ -45,7 +46,7 @@ fn meters(profile: &Profile) -> Vec<String> {
 /// The interpreters of the recording's processes, each once.
 fn runtimes(profile: &Profile) -> Vec<String> {
     let runtimes = profile.processes.iter().filter_map(|process| process.runtime.as_ref());
-    let named: BTreeSet<String> = runtimes.map(|of| shown(&sentences::runtime(of)).into_owned()).collect();
+    let named: BTreeSet<String> = runtimes.map(|of| shown(&sentences::runtime(of)).into_owned()).fill_set();
     named.into_iter().collect()
 }
 

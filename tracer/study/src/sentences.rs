@@ -4,6 +4,7 @@
 
 use crate::data::{Block, Cell, Grade, Group, Kind, Measured, Outcome, Purpose, Run, Study, Sweep};
 pub(crate) use crate::methods::{load, methods};
+use energy_trace_model::collections::Fill as _;
 use energy_trace_names::shown::shown;
 use energy_trace_sentences::counted;
 use energy_trace_statistics::comparison::Verdict;
@@ -148,7 +149,7 @@ pub(crate) fn left_out<'a>(columns: impl Iterator<Item = &'a str>) -> Option<Str
 /// How much of a program's energy was in the calls that it counted: what the rest of a table is about is not these.
 fn counted_parts(study: &Study) -> Vec<String> {
     let counted = study.runs.iter().flat_map(|run| run.counts.keys());
-    let names: BTreeSet<&String> = counted.collect();
+    let names: BTreeSet<&String> = counted.fill_set();
     let said = names.into_iter().filter_map(|name| {
         let parts = (0..study.programs.len()).filter_map(|at| {
             let label = &study.programs.get(at)?.label;
@@ -164,7 +165,7 @@ fn counted_parts(study: &Study) -> Vec<String> {
 /// Names that programs printed beside a number of calls, of which no recording has a sample.
 pub(crate) fn not_found(study: &Study) -> Option<String> {
     let runs = || study.runs.iter().filter(|run| run.counts());
-    let names: BTreeSet<&str> = runs().flat_map(|run| run.counts.keys()).map(String::as_str).collect();
+    let names: BTreeSet<&str> = runs().flat_map(|run| run.counts.keys()).map(String::as_str).fill_set();
     let is_found =
         |name: &&str| runs().filter_map(|run| run.measured.as_ref()).any(|of| of.counted.contains_key(*name));
     let names: Vec<&str> = names.into_iter().filter(|name| !is_found(name)).collect();
@@ -192,7 +193,7 @@ const UNEVEN: f64 = 0.01;
 
 /// Programs that do not do the same work each time: metrics of whole numbers, such as steps, that vary.
 fn uneven_work(study: &Study) -> Vec<String> {
-    let names: BTreeSet<&String> = study.runs.iter().flat_map(|run| run.metrics.keys()).collect();
+    let names: BTreeSet<&String> = study.runs.iter().flat_map(|run| run.metrics.keys()).fill_set();
     let names = names.into_iter().filter(|name| study.per.as_ref() != Some(*name));
     let uneven = names.filter_map(|name| {
         let (label, low, high) =

@@ -17,6 +17,7 @@
 use super::metrics::{Metric, Pattern};
 use super::plan::check_labels;
 use crate::data::Program;
+use energy_trace_model::collections::Fill as _;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -194,7 +195,7 @@ impl Suite {
     fn no_size(&self) -> Option<String> {
         let name = self.against.as_ref()?;
         let values = self.variables.get(name)?;
-        let sizes: BTreeSet<String> = values.iter().map(Value::text).collect();
+        let sizes: BTreeSet<String> = values.iter().map(Value::text).fill_set();
         let wrong = sizes.iter().find(|text| !text.parse::<f64>().is_ok_and(f64::is_finite));
         match wrong {
             Some(text) => Some(format!("against {name:?}: {text:?} is no number")),
@@ -232,7 +233,7 @@ impl Suite {
             .iter()
             .filter(|(name, _)| template.uses(name) || template.when.contains_key(*name))
             .map(|(name, value)| (name.clone(), value.clone()))
-            .collect();
+            .fill_map();
         let folder = folder.to_string_lossy();
         let word = |word: &String| filled(&word.replace("{suite}", &folder), &used);
         let command: Vec<String> = template.command.iter().map(word).collect();

@@ -11,6 +11,7 @@ use super::believed::MOST_ROWS;
 use super::cfi::each_fde;
 use super::eh_frame::{FrameBytes, FrameFile};
 use super::elf::{Elf, exported_code, find_unwind_sections};
+use energy_trace_model::collections::Fill as _;
 use object::{Object as _, ObjectSection as _, RelocationFlags};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -35,7 +36,7 @@ pub(super) fn called_functions(file: &File, elf: &Elf<'_>) -> Option<Vec<Range<u
         start,
         |at| is_in(&bare, at),
     ));
-    let mut begins: BTreeSet<u64> = named.filter(|&at| is_in(&bare, at)).collect();
+    let mut begins: BTreeSet<u64> = named.filter(|&at| is_in(&bare, at)).fill_set();
     begins.extend(bare.iter().map(|stretch| stretch.end));
     let begins: Vec<u64> = begins.into_iter().collect();
     let functions = begins.windows(2).map(|pair| pair[0]..pair[1]);

@@ -9,6 +9,7 @@ use crate::workloads::workloads_of;
 use crate::{ExportOptions, Input};
 use energy_trace_certainty::HowSure as _;
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::ids::ThreadKey;
 use energy_trace_model::profile::diagnostics::{Diagnostic, DomainDiagnostic};
 use energy_trace_model::profile::over_time::{BinEnergy, OverTime};
@@ -148,7 +149,7 @@ impl Gathering<'_> {
     fn classes(&self) -> Vec<(DomainClass, Option<&'static str>)> {
         let profile = self.input.profile;
         let mut classes: Vec<_> = run::ledger_of(profile, self.domain).map(|row| row.class).collect();
-        classes.sort();
+        classes.order();
         classes.dedup();
         let quality = |class| run::split_quality(profile, DomainChoice::Class(class)).map(run::quality_word);
         classes.into_iter().map(|class| (class, quality(class))).collect()

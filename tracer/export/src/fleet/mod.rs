@@ -17,6 +17,7 @@ mod objects;
 
 use crate::parquet::number_of;
 use crate::{ExportOptions, Input, Object};
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::{DomainClass, FrameKind, WorkUnits};
 use energy_trace_names::workload::Workload;
@@ -213,7 +214,7 @@ pub(super) fn write(input: &Input<'_>, options: &ExportOptions) -> io::Result<Ve
 /// Codes of what is to be known before a number is believed.
 fn warnings(profile: &Profile) -> Vec<String> {
     let mut codes: Vec<String> = profile.diagnostics.iter().map(|found| found.code().to_owned()).collect();
-    codes.sort();
+    codes.order();
     codes.dedup();
     codes
 }

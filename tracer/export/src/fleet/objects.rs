@@ -6,6 +6,7 @@
 use super::{ACCOUNTS, Accounts, Done, Fleet, Key, OfStack, Program, Spent, Window};
 use crate::Object;
 use crate::parquet_file::{GROUP, Kind, Table, Values};
+use energy_trace_model::collections::{Fill as _, Order as _};
 use energy_trace_model::recording::record::DomainClass;
 use energy_trace_names::shown::shown;
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,9 +132,9 @@ fn days(fleet: &Fleet) -> BTreeMap<String, Day<'_>> {
         day.into_iter().for_each(|day| day.work.push(row));
     }
     for day in days.values_mut() {
-        day.energy.sort_by_key(|row| (row.program, row.key.stack, row.key.window, row.key.class));
-        day.ledger.sort();
-        day.work.sort();
+        day.energy.order_by_key(|row| (row.program, row.key.stack, row.key.window, row.key.class));
+        day.ledger.order();
+        day.work.order();
     }
     days
 }
@@ -206,10 +207,10 @@ impl<'a> Writer<'a> {
 
     /// Each stack of these rows once.
     fn stacks(&self, rows: &[EnergyRow<'_>]) -> io::Result<Vec<u8>> {
-        let numbers: BTreeSet<i64> = rows.iter().map(|row| row.key.stack).collect();
+        let numbers: BTreeSet<i64> = rows.iter().map(|row| row.key.stack).fill_set();
         let known = numbers.into_iter().filter_map(|number| Some((self.fleet.stacks.get(&number)?, number)));
         let mut stacks: Vec<(&OfStack, i64)> = known.collect();
-        stacks.sort();
+        stacks.order();
         let mut table = Table::new(STACKS)?;
         for stacks in stacks.chunks(GROUP) {
             let frames: Vec<Vec<&str>> =

@@ -1,6 +1,7 @@
 //! Sizes of a call's arguments, as they were noted in some of its calls. Leaves out how (`tracer/data/python_input_sizes.py`).
 
 use super::sites::Site;
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::recording::record::{Input, InputRole, InputSize, InputSizes};
 use energy_trace_report::calls::CallTable;
@@ -66,7 +67,7 @@ impl<'a> Sizes<'a> {
         let key = |(file, line): &(String, u32)| (site.api.clone(), file.clone(), *line);
         let noted = site.place.as_ref().and_then(|place| self.0.get(&key(place)));
         let mut noted: Vec<&InputSizes> = noted.cloned().unwrap_or_default();
-        noted.sort_by_key(|noted| std::cmp::Reverse(noted.seen));
+        noted.order_by_key(|noted| std::cmp::Reverse(noted.seen));
         let most = noted.first().map_or(&[][..], |noted| &noted.inputs);
         let size = |roles: &[InputRole]| {
             let of_roles = most.iter().filter(|input| roles.contains(&input.role));

@@ -1,6 +1,7 @@
 //! Calls by the program's lines: their rows, and what each has in bins of time. Leaves out how they are written.
 
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::profile::over_time::{OverTime, RowBin};
 use energy_trace_model::profile::{EnergyByClass, Profile};
 use energy_trace_report::By;
@@ -9,7 +10,7 @@ use energy_trace_report::calls::{CallTable, Kind, Step};
 use energy_trace_report::fold::Interner;
 use energy_trace_report::row::Row;
 use energy_trace_report::rows::rows;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// A call at a line.
@@ -62,7 +63,7 @@ fn in_bins(
             here.contains(&entry.bin) && **entry != RowBin { bin: entry.bin, ..RowBin::default() }
         };
         let entries: Vec<&RowBin> = over_time.of_row(number).iter().filter(is_here).collect();
-        for call in path.iter().copied().collect::<BTreeSet<usize>>() {
+        for call in path.iter().copied().fill_set() {
             let bins = of_made.entry(call).or_default();
             entries.iter().for_each(|entry| *bins.entry(entry.bin).or_default() += entry.energy);
         }
@@ -72,5 +73,5 @@ fn in_bins(
         let api = table.labels().get(*label)?.name.clone();
         Some(((!file.is_empty()).then(|| (file.clone(), *line)), api))
     };
-    of_made.into_iter().filter_map(|(number, bins)| Some((key(number)?, bins))).collect()
+    of_made.into_iter().filter_map(|(number, bins)| Some((key(number)?, bins))).fill_map()
 }

@@ -2,6 +2,7 @@
 
 use super::sites::Site;
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::profile::Profile;
 use energy_trace_model::profile::over_time::OverTime;
 use energy_trace_model::recording::record::{DomainClass, SensorQuantity};
@@ -114,7 +115,7 @@ pub(super) fn of_temperatures(gauges: &[Gauge], site: &Site, clock: &Clock) -> O
         let first = moments.partition_point(|(at, _)| *at <= from).saturating_sub(1);
         rows.extend(moments.into_iter().skip(first));
     }
-    rows.sort_by_key(|(at, _)| *at);
+    rows.order_by_key(|(at, _)| *at);
     let row = |(at, celsius): (KtimeNs, f64)| {
         vec![json!(clock.elapsed_s(at)), json!(celsius), json!(clock.unix_ns(at))]
     };

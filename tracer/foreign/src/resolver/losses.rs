@@ -2,6 +2,7 @@
 //!
 //! Leaves out the asking (`worker.rs`).
 
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::recording::names::cut;
 use energy_trace_model::recording::record::{OfOwners, Owner, ReadFailure};
 use std::collections::BTreeMap;
@@ -78,7 +79,7 @@ impl Losses {
     pub(super) fn files(&self, most: usize) -> (Vec<(String, ReadFailure)>, u64) {
         let mut in_turn: Vec<(usize, (&String, &ReadFailure))> =
             self.0.values().flat_map(|loss| loss.files.iter().enumerate()).collect();
-        in_turn.sort_by_key(|(place, _)| *place);
+        in_turn.order_by_key(|(place, _)| *place);
         let all = in_turn.len() as u64 + self.0.values().map(|loss| loss.more).sum::<u64>();
         let named: Vec<_> =
             in_turn.into_iter().take(most).map(|(_, (file, failure))| (file.clone(), *failure)).collect();
@@ -90,7 +91,7 @@ impl Losses {
     pub(super) fn refused(&self) -> OfOwners {
         let refused = self.0.iter().map(|(owner, loss)| (*owner, loss.refused));
         let mut refused: OfOwners = refused.filter(|(_, questions)| *questions > 0).collect();
-        refused.sort_by_key(|(owner, questions)| (std::cmp::Reverse(*questions), *owner));
+        refused.order_by_key(|(owner, questions)| (std::cmp::Reverse(*questions), *owner));
         refused
     }
 }

@@ -5,6 +5,7 @@
 //! through Landlock, as they lie in no file system that anybody sees. Leaves out what the processes do.
 
 use crate::arch::{OLD_CALLS, TARGET};
+use energy_trace_model::collections::Fill as _;
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, NetPort, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _,
     RulesetError, Scope, path_beneath_rules,
@@ -160,7 +161,7 @@ const CALLS: [i64; 39] = [
 /// Of this process alone: a child that it forks would need its own.
 fn filter() -> Result<seccompiler::BpfProgram, seccompiler::BackendError> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
-        CALLS.into_iter().chain(OLD_CALLS).map(|call| (call, Vec::new())).collect();
+        CALLS.into_iter().chain(OLD_CALLS).map(|call| (call, Vec::new())).fill_map();
     // Opened to be read; no memory that can be executed.
     let writing = u64::from((libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC).cast_unsigned());
     rules.insert(libc::SYS_openat, vec![without(2, writing)?]);

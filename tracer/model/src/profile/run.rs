@@ -3,6 +3,7 @@
 //! Taken from a recording once, so that a report needs no recording. Leaves out how they are shown.
 
 use crate::clock::KtimeNs;
+use crate::collections::Fill as _;
 use crate::recording::Recording;
 use crate::recording::record::{
     Clocks, CpuOwner, Domain, FrameKind, GpuMeter, GpuUse, Header, Host, LaunchStacks, Project, Sample,
@@ -132,7 +133,7 @@ fn other_ns(recording: &Recording) -> u64 {
 fn holds(recording: &Recording) -> BTreeMap<String, Vec<String>> {
     let held = |outer| recording.held_by(outer).iter().map(|domain| domain.name.clone()).collect();
     let all = recording.domains.iter().map(|outer| (outer.name.clone(), held(outer)));
-    all.filter(|(_, held): &(String, Vec<String>)| !held.is_empty()).collect()
+    all.filter(|(_, held): &(String, Vec<String>)| !held.is_empty()).fill_map()
 }
 
 fn gpu_facts(recording: &Recording) -> Vec<GpuFact> {

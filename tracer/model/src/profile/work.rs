@@ -22,6 +22,7 @@ use super::over_time::OverTime;
 use super::stretches::Span;
 use super::tables::{EnergyByClass, LedgerRow, Profile};
 use crate::clock::KtimeNs;
+use crate::collections::Order as _;
 use crate::recording::record::{TwoCounters, WorkFailure, WorkReading, WorkSeries, WorkSource, WorkUnits};
 use crate::units::MicroJoules;
 use std::collections::BTreeMap;
@@ -135,7 +136,7 @@ impl Work {
             sum.found.add(&other.found);
         }
         for list in [&mut sum.stretches, &mut sum.steps] {
-            list.sort_by_key(|stretch| stretch.from);
+            list.order_by_key(|stretch| stretch.from);
         }
         Some(sum)
     }

@@ -14,6 +14,7 @@ use super::record::{
 use super::tables::Recording;
 use super::totals::lay_out;
 use crate::clock::KtimeNs;
+use crate::collections::Order as _;
 use crate::ids::{CpuId, DomainId, FrameId, ProcessKey, StackId, ThreadKey};
 use thiserror::Error;
 
@@ -82,22 +83,22 @@ impl Assembly {
         mark_gpu_waits(&mut recording);
         lay_out(&mut recording);
         recording.slices.sort_by_key(|slice| (slice.cpu, slice.start));
-        recording.unsampled.sort_by_key(|stretch| (stretch.cpu, stretch.start));
-        recording.samples.sort_by_key(|sample| sample.at);
-        recording.spans.values_mut().for_each(|spans| spans.sort_by_key(|(at, _)| *at));
-        recording.requests.waits.sort_by_key(|wait| wait.at);
-        recording.requests.wakes.sort_by_key(|wake| wake.at);
-        recording.gpu.launches.sort_by_key(|launches| launches.from);
-        recording.gpu.waits.sort_by_key(|wait| wait.until);
-        recording.gpu.busy.sort_by_key(|busy| busy.from);
+        recording.unsampled.order_by_key(|stretch| (stretch.cpu, stretch.start));
+        recording.samples.order_by_key(|sample| sample.at);
+        recording.spans.values_mut().for_each(|spans| spans.order_by_key(|(at, _)| *at));
+        recording.requests.waits.order_by_key(|wait| wait.at);
+        recording.requests.wakes.order_by_key(|wake| wake.at);
+        recording.gpu.launches.order_by_key(|launches| launches.from);
+        recording.gpu.waits.order_by_key(|wait| wait.until);
+        recording.gpu.busy.order_by_key(|busy| busy.from);
         for clock in recording.clocks.values_mut() {
-            clock.sort_by_key(|(at, _)| *at);
+            clock.order_by_key(|(at, _)| *at);
         }
         for series in &mut recording.sensors {
-            series.values.sort_by_key(|(at, _)| *at);
+            series.values.order_by_key(|(at, _)| *at);
         }
         for readings in recording.readings.values_mut() {
-            readings.sort_by_key(|reading| reading.at);
+            readings.order_by_key(|reading| reading.at);
         }
         recording.work.iter_mut().for_each(WorkSeries::put_in_order);
         Some(recording)

@@ -8,6 +8,7 @@ use super::record::StackNode;
 use super::synthetic_frame::SyntheticFrame;
 use super::tables::Recording;
 use crate::clock::KtimeNs;
+use crate::collections::Order as _;
 use crate::ids::{FrameId, StackId, ThreadKey};
 use std::collections::HashMap;
 
@@ -20,7 +21,7 @@ pub(super) fn mark_gpu_waits(to: &mut Recording) {
     if waits.is_empty() {
         return;
     }
-    waits.values_mut().for_each(|of_thread| of_thread.sort());
+    waits.values_mut().for_each(|of_thread| of_thread.order());
     let waiting = |thread: ThreadKey, at: KtimeNs| {
         let of_thread = waits.get(&thread).map_or(&[][..], Vec::as_slice);
         let before = of_thread.partition_point(|(from, _)| *from <= at);

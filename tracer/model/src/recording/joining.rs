@@ -12,6 +12,7 @@ use super::record::{
 };
 use super::tables::Recording;
 use crate::clock::KtimeNs;
+use crate::collections::Order as _;
 use crate::ids::{BackgroundKey, CpuId, DomainId, FrameId, ProcessKey, SensorId, StackId, ThreadKey};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -90,30 +91,30 @@ fn join_programs(to: &mut Recording, from: Recording, behind: &Behind) {
 
 fn join_samples(to: &mut Recording, from: &Recording, behind: &Behind) {
     to.samples.extend(from.samples.iter().map(|sample| behind.sample(*sample)));
-    to.samples.sort_by_key(|sample| sample.at);
+    to.samples.order_by_key(|sample| sample.at);
     let spans = from.spans.iter().map(|(thread, spans)| (behind.thread_key(*thread), spans.clone()));
     to.spans.extend(spans);
     to.unsampled.extend(&from.unsampled);
-    to.unsampled.sort_by_key(|stretch| (stretch.cpu, stretch.start));
+    to.unsampled.order_by_key(|stretch| (stretch.cpu, stretch.start));
 }
 
 fn join_requests(to: &mut Recording, from: &Recording, behind: &Behind) {
     let (requests, other) = (&mut to.requests, &from.requests);
     requests.waits.extend(other.waits.iter().map(|wait| behind.wait(*wait)));
-    requests.waits.sort_by_key(|wait| wait.at);
+    requests.waits.order_by_key(|wait| wait.at);
     requests.wakes.extend(other.wakes.iter().map(|wake| behind.wake(*wake)));
-    requests.wakes.sort_by_key(|wake| wake.at);
+    requests.wakes.order_by_key(|wake| wake.at);
     requests.pool_loops.extend(other.pool_loops.iter().map(|frame| behind.frame(*frame)));
 }
 
 fn join_gpu(to: &mut Recording, from: &Recording, behind: &Behind) {
     let (gpu, other) = (&mut to.gpu, &from.gpu);
     gpu.launches.extend(other.launches.iter().map(|launches| behind.launches(launches.clone())));
-    gpu.launches.sort_by_key(|launches| launches.from);
+    gpu.launches.order_by_key(|launches| launches.from);
     gpu.waits.extend(other.waits.iter().map(|wait| behind.gpu_wait(*wait)));
-    gpu.waits.sort_by_key(|wait| wait.until);
+    gpu.waits.order_by_key(|wait| wait.until);
     gpu.busy.extend(other.busy.iter().map(|busy| behind.busy(*busy)));
-    gpu.busy.sort_by_key(|busy| busy.from);
+    gpu.busy.order_by_key(|busy| busy.from);
     gpu.stacks += other.stacks;
     gpu.tiers.extend(other.tiers.iter().cloned());
 }
@@ -122,11 +123,11 @@ fn join_gpu(to: &mut Recording, from: &Recording, behind: &Behind) {
 fn join_clocks(to: &mut Recording, from: &Recording, old: Stretch) {
     let is_outside = |at: KtimeNs| at < old.0 || at > old.1;
     to.sleeps.extend(from.sleeps.iter().copied().filter(|at| is_outside(*at)));
-    to.sleeps.sort();
+    to.sleeps.order();
     for (&cpu, clock) in &from.clocks {
         let of_cpu = to.clocks.entry(cpu).or_default();
         of_cpu.extend(clock.iter().copied().filter(|(at, _)| is_outside(*at)));
-        of_cpu.sort_by_key(|(at, _)| *at);
+        of_cpu.order_by_key(|(at, _)| *at);
     }
 }
 
@@ -142,7 +143,7 @@ fn join_sensors(to: &mut Recording, from: &Recording, old: Stretch) {
         };
         let outside = values.iter().filter(|(at, _)| *at < old.0 || *at > old.1);
         known.values.extend(outside.copied());
-        known.values.sort_by_key(|(at, _)| *at);
+        known.values.order_by_key(|(at, _)| *at);
     }
 }
 

@@ -8,6 +8,7 @@
 use super::record::{Frame, FrameKind, Name, StackNode};
 use super::tables::Recording;
 use crate::clock::KtimeNs;
+use crate::collections::Order as _;
 use crate::ids::{FrameId, StackId};
 use std::collections::{BTreeMap, HashMap};
 
@@ -81,7 +82,7 @@ impl<'a> Rewriting<'a> {
         };
         let above = names.inlined.into_iter().map(above).collect();
         let instead = |(frame, mut names): (FrameId, Vec<(KtimeNs, Name)>)| {
-            names.sort_by_key(|(at, _)| *at);
+            names.order_by_key(|(at, _)| *at);
             let names = names.into_iter();
             (frame, names.map(|(at, name)| (at, make_renamed(recording, frame, name))).collect())
         };

@@ -14,6 +14,7 @@ use super::tables::Recording;
 use super::totals::lay_out;
 use super::work::WorkSeries;
 use crate::clock::KtimeNs;
+use crate::collections::Order as _;
 use crate::ids::ProcessKey;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -172,18 +173,18 @@ fn cut(window: &mut Recording, from: KtimeNs, until: KtimeNs) {
     window.slices = window.slices.iter().map(part).filter(|slice| slice.start < slice.end).collect();
     window.slices.sort_by_key(|slice| (slice.cpu, slice.start));
     window.samples.retain(|sample| from <= sample.at && sample.at < until);
-    window.samples.sort_by_key(|sample| sample.at);
+    window.samples.order_by_key(|sample| sample.at);
     window.unsampled.retain(|stretch| stretch.start < until && from < stretch.end);
-    window.unsampled.sort_by_key(|stretch| (stretch.cpu, stretch.start));
+    window.unsampled.order_by_key(|stretch| (stretch.cpu, stretch.start));
     window.gpu.launches.retain(|launches| from <= launches.from && launches.from < until);
-    window.gpu.launches.sort_by_key(|launches| launches.from);
+    window.gpu.launches.order_by_key(|launches| launches.from);
     window.gpu.busy.retain(|busy| from <= busy.from && busy.from < until);
-    window.gpu.busy.sort_by_key(|busy| busy.from);
-    window.requests.waits.sort_by_key(|wait| wait.at);
-    window.requests.wakes.sort_by_key(|wake| wake.at);
-    window.gpu.waits.sort_by_key(|wait| wait.until);
-    window.readings.values_mut().for_each(|readings| readings.sort_by_key(|reading: &Reading| reading.at));
-    window.clocks.values_mut().for_each(|clock| clock.sort_by_key(|(at, _)| *at));
+    window.gpu.busy.order_by_key(|busy| busy.from);
+    window.requests.waits.order_by_key(|wait| wait.at);
+    window.requests.wakes.order_by_key(|wake| wake.at);
+    window.gpu.waits.order_by_key(|wait| wait.until);
+    window.readings.values_mut().for_each(|readings| readings.order_by_key(|reading: &Reading| reading.at));
+    window.clocks.values_mut().for_each(|clock| clock.order_by_key(|(at, _)| *at));
     window.work.iter_mut().for_each(WorkSeries::put_in_order);
 }
 
@@ -211,7 +212,7 @@ fn forget(recording: &mut Recording, until: KtimeNs) {
 
 /// Keeps the last entry before a moment, from which the next window goes on.
 fn forget_before<T>(list: &mut Vec<T>, until: KtimeNs, at: impl Fn(&T) -> KtimeNs) {
-    list.sort_by_key(|entry| at(entry));
+    list.order_by_key(|entry| at(entry));
     let before = list.partition_point(|entry| at(entry) <= until);
     list.drain(..before.saturating_sub(1));
 }

@@ -5,6 +5,7 @@
 
 use super::record::{Domain, DomainClass, GpuMeterKind, Scope, SourceNote};
 use super::tables::Recording;
+use crate::collections::Order as _;
 
 impl Recording {
     /// The domains whose energy is in that of another as well.
@@ -61,7 +62,7 @@ impl Recording {
                 scopes.push(domain.scope);
             }
         }
-        scopes.sort_by_key(|scope| match scope {
+        scopes.order_by_key(|scope| match scope {
             Scope::Socket(socket) => socket.get(),
             Scope::Gpu(number) => *number,
             Scope::Machine | Scope::Core(..) => 0,

@@ -16,6 +16,7 @@
 use super::record::{CounterValue, CpuOwner, CpuTotals, DomainClass, Reading, Slice};
 use super::tables::Recording;
 use crate::clock::KtimeNs;
+use crate::collections::Order as _;
 use crate::ids::{CpuId, DomainId, Pid, ProcessKey, ThreadKey};
 use std::collections::BTreeMap;
 
@@ -98,7 +99,7 @@ impl<'a> Samples<'a> {
                 samples.of_process.entry((process, cpu)).or_default().push((sample.at, sample.thread));
             }
         }
-        samples.of_cpu.values_mut().for_each(|of| of.sort_by_key(|seen| seen.at));
+        samples.of_cpu.values_mut().for_each(|of| of.order_by_key(|seen| seen.at));
         samples.of_process.values_mut().for_each(|of| of.sort_unstable());
         samples
     }

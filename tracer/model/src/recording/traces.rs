@@ -7,6 +7,7 @@ use super::ranges::NOT_IN_TRACE;
 use super::record::{Frame, FrameKind, Span, StackNode};
 use super::tables::Recording;
 use crate::clock::KtimeNs;
+use crate::collections::Fill as _;
 use crate::ids::{FrameId, StackId, ThreadKey};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -39,7 +40,7 @@ impl Recording {
     /// The traces that threads were seen in.
     pub fn traces(&self) -> BTreeSet<TraceId> {
         let own = self.spans.values().flatten().map(|(_, span)| TraceId(span.trace));
-        let own = own.filter(|trace| trace.0 != 0).collect::<BTreeSet<_>>();
+        let own = own.filter(|trace| trace.0 != 0).fill_set();
         self.parts.iter().map(|part| part.recording.traces()).fold(own, |all, more| &all | &more)
     }
 

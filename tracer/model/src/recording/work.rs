@@ -3,6 +3,7 @@
 //! Leaves out reading it (the program's `work/`) and joules per unit (`profile::work`).
 
 use crate::clock::KtimeNs;
+use crate::collections::Order as _;
 use crate::units::MicroJoules;
 use serde::{Deserialize, Serialize};
 
@@ -218,14 +219,14 @@ impl WorkSeries {
     /// were by then, and so at all times after it.
     pub(super) fn put_in_order(&mut self) {
         if !matches!(self.counter.source, WorkSource::Calls(_)) {
-            return self.readings.sort_by_key(|reading| reading.at);
+            return self.readings.order_by_key(|reading| reading.at);
         }
         let mut most = WorkUnits::ZERO;
         for units in self.readings.iter_mut().filter_map(|reading| reading.value.as_mut().ok()) {
             let more = units.checked_sub(most).unwrap_or_default();
             most = most.max(std::mem::replace(units, more));
         }
-        self.readings.sort_by_key(|reading| reading.at);
+        self.readings.order_by_key(|reading| reading.at);
         let mut all = WorkUnits::ZERO;
         for units in self.readings.iter_mut().filter_map(|reading| reading.value.as_mut().ok()) {
             all = all.saturating_add(*units);

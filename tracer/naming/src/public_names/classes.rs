@@ -6,6 +6,7 @@
 
 use super::modules::{Modules, Place, Target, aliased};
 use super::search::is_late;
+use energy_trace_model::collections::Fill as _;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Rounds in which modules of base classes are read.
@@ -50,7 +51,7 @@ fn all_bases(
 ) -> HashMap<Place, Vec<Place>> {
     let mut bases: HashMap<Place, Vec<Place>> = HashMap::new();
     let mut next: BTreeSet<String> =
-        public.keys().chain(nameless.iter().copied()).map(|(module, _)| module.clone()).collect();
+        public.keys().chain(nameless.iter().copied()).map(|(module, _)| module.clone()).fill_set();
     let mut done: HashSet<String> = HashSet::new();
     for _ in 0..MOST_ROUNDS {
         modules.prepare(next.iter());

@@ -8,6 +8,7 @@
 use super::files::Reading;
 use energy_trace_foreign::files::Root;
 use energy_trace_foreign::files::install::by_descriptor;
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::recording::package_in;
 use energy_trace_model::recording::record::{Frame, FrameKind, InstalledPackage};
 use energy_trace_system::roles::channel::MOST_FILES;
@@ -46,7 +47,7 @@ pub(super) fn find_installed<'a>(
             is_there.then(|| InstalledPackage { folder: (*folder).to_owned(), package: package.to_owned() })
         })
     };
-    frames.map(file).filter_map(of).filter(|found| !found.package.is_empty()).collect()
+    frames.map(file).filter_map(of).filter(|found| !found.package.is_empty()).fill_set()
 }
 
 /// The folder or archive, with a slash at its end, that a function's module was imported from; `None` where that is told by its name, or the

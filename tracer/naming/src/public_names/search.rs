@@ -6,6 +6,7 @@
 
 use super::classes::name_private_classes;
 use super::modules::{Modules, Place, Source, Target};
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::recording::record::PublicName;
 use energy_trace_names::api_names::ApiNames;
 use std::cmp::Ordering;
@@ -74,7 +75,7 @@ impl<'a> Search<'a> {
         if let Some(whole) = ApiNames::built_in().whole_of(package) {
             search.add_parts(whole);
         }
-        let modules: BTreeSet<&str> = seen.iter().map(|(module, _)| module.as_str()).collect();
+        let modules: BTreeSet<&str> = seen.iter().map(|(module, _)| module.as_str()).fill_set();
         for module in modules {
             search.add_prefixes(module);
         }

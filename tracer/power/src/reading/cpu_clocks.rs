@@ -9,6 +9,7 @@
 
 use crate::counter_file::CounterFile;
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::ids::CpuId;
 use energy_trace_model::recording::record::{Frequencies, Record};
 use energy_trace_model::units::KiloHertz;
@@ -115,7 +116,7 @@ fn is_near(known: KiloHertz, read: KiloHertz) -> bool {
 
 /// The CPUs that share a clock: cpufreq lists them with blanks between them.
 fn parse_affected(text: &str) -> BTreeSet<CpuId> {
-    text.split_whitespace().flat_map(parse_cpu_list).map(CpuId::new).collect()
+    text.split_whitespace().flat_map(parse_cpu_list).map(CpuId::new).fill_set()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 use super::SensorReader;
 use crate::counter_file::CounterFile;
 use crate::sysfs::{entries, names, text};
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::ids::SensorId;
 use energy_trace_model::recording::record::{Part, Sensor, SensorQuantity, SensorValue};
 use energy_trace_model::units::MilliCelsius;
@@ -70,7 +71,7 @@ fn of_chips(sysfs: &Path) -> Vec<(Sensor, CounterFile)> {
         let limit = text(&chip.join(format!("{stem}_crit"))).and_then(|text| plausible(text.parse().ok()?));
         found.push((sensor(Part::Cpu(socket.unwrap_or(counted)), format!("{name} {label}"), limit), file));
     }
-    found.sort_by_key(|(sensor, _)| sensor.part);
+    found.order_by_key(|(sensor, _)| sensor.part);
     found
 }
 

@@ -14,6 +14,7 @@ use crate::power_sum::PowerSum;
 use crate::source::{Attempt, PowerSource, measured_source, timed};
 use crate::sysfs::text;
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::ids::DomainId;
 use energy_trace_model::recording::record::{
     Domain, DomainClass, Ignored, IgnoredReason, Origin, Quality, Scope, SourceNote,
@@ -113,7 +114,7 @@ const UJ_OF_UWH: u64 = 3_600;
 fn read_supplies_at(root: &Path) -> Vec<Supply> {
     let entries = fs::read_dir(root).into_iter().flatten().flatten();
     let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    folders.sort();
+    folders.order();
     folders.into_iter().map(Supply).filter(Supply::feeds_the_machine).collect()
 }
 

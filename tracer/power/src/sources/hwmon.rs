@@ -13,6 +13,7 @@ use crate::kind::{Discovered, Request, SourceKind, always, unless_gpus_are_off};
 use crate::source::{Attempt, PowerSource, measured_source};
 use crate::sources::scmi;
 use crate::sysfs::{chip_and_file, entries, names, text};
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::ids::{CpuId, DomainId, SocketId};
 use energy_trace_model::recording::record::{
     Domain, DomainClass, Ignored, IgnoredReason, Origin, Quality, Scope, Source, SourceNote, Whole,
@@ -174,7 +175,7 @@ fn cores_of<'a>(sensors: &'a [Sensor], sysfs: &Path) -> BTreeMap<&'a Path, CpuId
         return BTreeMap::new();
     }
     let pairs = chips.into_values().zip(cpus.into_values()).filter(|(files, cpus)| files.len() == cpus.len());
-    pairs.flat_map(|(files, cpus)| files.into_iter().zip(cpus)).collect()
+    pairs.flat_map(|(files, cpus)| files.into_iter().zip(cpus)).fill_map()
 }
 
 /// What a sensor measures, or why it is not read.

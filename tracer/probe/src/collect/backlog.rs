@@ -8,6 +8,7 @@ use super::losses::count_into;
 use energy_trace_bpf::decode::peek;
 use energy_trace_foreign::files::owner_of_process;
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::{LossReason, OfOwners, Owner};
 use std::collections::{BTreeMap, HashMap};
@@ -85,7 +86,7 @@ impl Refused {
     /// Whose, the most first.
     pub(crate) fn of_owners(&self) -> OfOwners {
         let mut all: OfOwners = self.of.iter().map(|(&owner, &events)| (owner, events)).collect();
-        all.sort_by_key(|&(owner, events)| (std::cmp::Reverse(events), owner));
+        all.order_by_key(|&(owner, events)| (std::cmp::Reverse(events), owner));
         all
     }
 }

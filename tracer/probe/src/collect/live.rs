@@ -10,6 +10,7 @@ use energy_trace_bpf::sampling::cpus::visit;
 use energy_trace_foreign::files::Root;
 use energy_trace_foreign::resolver::Worker;
 use energy_trace_model::clock::{KtimeNs, WallAnchor};
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::ids::{CpuId, FrameId};
 use energy_trace_model::recording::record::{CalledOn, Frame, Record};
 use energy_trace_naming::{Library, find_public_names};
@@ -134,7 +135,7 @@ impl LiveNames {
     fn take_most(&mut self) -> BTreeMap<String, Vec<usize>> {
         let most = self.waiting.iter().max_by_key(|(_, waiting)| waiting.len());
         let most = most.map(|(module, _)| module.clone());
-        most.and_then(|module| self.waiting.remove_entry(&module)).into_iter().collect()
+        most.and_then(|module| self.waiting.remove_entry(&module)).into_iter().fill_map()
     }
 }
 

@@ -16,6 +16,7 @@ use energy_trace_foreign::files::SeenFile;
 use energy_trace_foreign::peeker::Peeker;
 use energy_trace_foreign::resolver::Worker;
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::recording::record::{CallCount, CallDiagnostic, FrameKind, Record};
 use energy_trace_unwind::address_space::FileKey;
 use energy_trace_unwind::elf::path_of;
@@ -136,7 +137,7 @@ impl Counting {
     /// Places of a file that are probed, by whatever path it was reached: two probes of a place count each call twice.
     fn places_in(&self, key: &FileKey) -> BTreeSet<u64> {
         let same = self.files.iter().filter(|probed| probed.file.key == *key);
-        same.flat_map(|probed| &probed.functions).map(|function| function.offset).collect()
+        same.flat_map(|probed| &probed.functions).map(|function| function.offset).fill_set()
     }
 
     /// Probes the functions of a file that are wanted; false where there are none.

@@ -7,6 +7,7 @@
 
 use super::launch::Launcher;
 use energy_trace_bpf::decode::EventContext;
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::ids::{Pid, StackId, Tid};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -290,7 +291,7 @@ impl Graphs {
     pub(super) fn stacks_in_use(&self) -> BTreeSet<StackId> {
         let open = self.open.values().flatten().map(|capture| &capture.content);
         let contents = open.chain(self.graphs.values()).chain(self.launchable.values().map(AsRef::as_ref));
-        contents.flat_map(|content| content.work.keys()).map(|work| work.stack).collect()
+        contents.flat_map(|content| content.work.keys()).map(|work| work.stack).fill_set()
     }
 
     /// Work stands in other stacks from now on. A graph with work that has no other is not known any more.

@@ -12,6 +12,7 @@ use super::launch::{Launch, Launcher};
 use super::launches::LaunchCounter;
 use energy_trace_cupti::tally::Sum;
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::ids::{Pid, StackId, ThreadKey, Tid};
 use energy_trace_model::recording::names::cut;
 use energy_trace_model::recording::record::{GpuBusy, KernelTier, NotTimed};
@@ -182,7 +183,7 @@ impl Kernels {
             }
         }
         let mut ready = std::mem::take(&mut self.ready);
-        ready.sort_by_key(|busy| (busy.device, busy.from));
+        ready.order_by_key(|busy| (busy.device, busy.from));
         merge_neighbours(ready)
     }
 
@@ -221,7 +222,7 @@ fn parts_of(sum: &Sum, among: &Captures, (replayed_by, launched): (Option<Launch
         count: share(sum.count.into(), count).unwrap_or(0),
     };
     let mut parts: Vec<Part> = among.iter().map(part).collect();
-    parts.sort_by_key(|part| part.work);
+    parts.order_by_key(|part| part.work);
     let busy: u64 = parts.iter().map(|part| part.busy_ns).sum();
     let count: u64 = parts.iter().map(|part| part.count).sum();
     if let Some(first) = parts.first_mut() {

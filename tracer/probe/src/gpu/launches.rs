@@ -9,6 +9,7 @@ use super::kept::keep;
 use super::launch::{Launch, Launcher};
 use energy_trace_bpf::decode::EventContext;
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::ids::{Pid, StackId, ThreadKey, Tid};
 use energy_trace_model::recording::record::{GpuWait, LaunchStacks, Launched, Launches, Record};
 use std::collections::{BTreeMap, HashMap};
@@ -174,7 +175,7 @@ impl LaunchCounter {
         }
         let percent =
             |(device, (sum, beside)): (u32, (u64, u64))| (device, 100.0 * beside as f64 / sum.max(1) as f64);
-        of_devices.into_iter().map(percent).filter(|(_, percent)| *percent >= CONCURRENT_PERCENT).collect()
+        of_devices.into_iter().map(percent).filter(|(_, percent)| *percent >= CONCURRENT_PERCENT).fill_map()
     }
 
     /// A thread waited until now; what is launched from now on is another batch.

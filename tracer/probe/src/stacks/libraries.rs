@@ -10,6 +10,7 @@ use crate::tables::files::{self, Mapped};
 use energy_trace_foreign::files::{Pool, Room, Roots};
 use energy_trace_foreign::peeker::{Peeker, Unanswered};
 use energy_trace_foreign::resolver::Worker;
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::ids::Pid;
 use energy_trace_model::recording::record::{OfOwners, Owner};
 use energy_trace_naming::Library;
@@ -124,7 +125,7 @@ impl Libraries {
             }
         }
         let mut crowded: OfOwners = crowded.into_iter().collect();
-        crowded.sort_by_key(|(owner, files)| (Reverse(*files), *owner));
+        crowded.order_by_key(|(owner, files)| (Reverse(*files), *owner));
         crowded
     }
 

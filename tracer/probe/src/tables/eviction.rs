@@ -4,6 +4,7 @@
 //! two files would push each other out for ever. Leaves out dropping them (`files`, `bpf/row_maps.rs`).
 
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::collections::Order as _;
 use energy_trace_unwind::address_space::FileKey;
 
 /// A table that a sample met within this time is in use.
@@ -32,7 +33,7 @@ pub(crate) fn victims(
 ) -> Option<Vec<FileKey>> {
     let idle = |r: &Resident| r.hit == KtimeNs::default() || now.ns_since(r.hit) > IN_USE_NS;
     residents.retain(|resident| !resident.mapped || demanded && idle(resident));
-    residents.sort_by_key(|resident| (resident.mapped, resident.hit));
+    residents.order_by_key(|resident| (resident.mapped, resident.hit));
     let (mut freed, mut out) = (0, Vec::new());
     for resident in residents {
         if freed >= needed {

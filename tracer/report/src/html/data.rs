@@ -10,6 +10,7 @@ use super::phases::{self, PhaseLine};
 use super::views::{self, LONGEST, View};
 use super::work::{self, UnitLine};
 use crate::run;
+use energy_trace_model::collections::{Fill as _, Order as _};
 use energy_trace_model::ids::{FrameId, StackId};
 use energy_trace_model::profile::certainty::Certainty;
 use energy_trace_model::profile::over_time::{BinEnergy, RowBin};
@@ -156,7 +157,7 @@ fn classes(profile: &Profile) -> Vec<DomainClass> {
 impl DomainLine {
     fn new(row: &LedgerRow, bins: &[BinEnergy]) -> Self {
         let list = |part: fn(&BinEnergy) -> MicroJoules| bins.iter().map(|bin| part(bin).as_uj()).collect();
-        let reasons: BTreeSet<_> = bins.iter().flat_map(|bin| bin.unattributed.keys()).collect();
+        let reasons: BTreeSet<_> = bins.iter().flat_map(|bin| bin.unattributed.keys()).fill_set();
         let of_reason = |reason| {
             let energy = |bin: &BinEnergy| bin.unattributed.get(reason).map_or(0, |energy| energy.as_uj());
             bins.iter().map(energy).collect()
@@ -172,7 +173,7 @@ impl DomainLine {
             idle: list(|bin| bin.idle),
             uncore: list(|bin| bin.uncore),
             residual: list(|bin| bin.residual),
-            unattributed: reasons.into_iter().map(|reason| (reason.name(), of_reason(reason))).collect(),
+            unattributed: reasons.into_iter().map(|reason| (reason.name(), of_reason(reason))).fill_map(),
         }
     }
 }
@@ -182,7 +183,7 @@ fn fewer(profile: &Profile, over: &OverTime, mut room: usize) -> (Profile, Vec<V
     let choice = run::headline(profile);
     let energy = |row: usize| run::chosen(&profile.rows[row].energy, choice).as_uj();
     let mut order: Vec<usize> = (0..profile.rows.len()).collect();
-    order.sort_by_key(|&row| std::cmp::Reverse((energy(row), profile.rows[row].time_ns)));
+    order.order_by_key(|&row| std::cmp::Reverse((energy(row), profile.rows[row].time_ns)));
     let mut known = Known::of(profile);
     let fits = |row: &usize| {
         let stack = known.enter(profile, profile.rows[*row].stack);

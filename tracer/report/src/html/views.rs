@@ -14,6 +14,7 @@ use crate::own_rows::{Own, OwnCode, is_python_program};
 use crate::ranges::{self, Labels, has_ranges};
 use crate::rows::mark;
 use crate::uncertainty::Uncertainties;
+use energy_trace_model::collections::{Fill as _, Order as _};
 use energy_trace_model::profile::{Profile, ProfileRow};
 use energy_trace_model::recording::synthetic_frame::SyntheticFrame;
 use energy_trace_names::native_frames::{self, NativeFrames};
@@ -120,12 +121,12 @@ fn view(
     });
     // By how many rows have a label, the most first.
     let mut order: Vec<usize> = groups.keys().copied().collect();
-    order.sort_by_key(|label| std::cmp::Reverse(groups.get(label).map_or(0, |(_, rows)| rows.len())));
+    order.order_by_key(|label| std::cmp::Reverse(groups.get(label).map_or(0, |(_, rows)| rows.len())));
     let ranks: HashMap<usize, u32> = (0..).zip(&order).map(|(rank, &label)| (label, rank)).collect();
     let rank = |label: &usize| ranks.get(label).copied().unwrap_or(0);
     let (mut tree, mut nodes, mut own) = (Tree::default(), vec![], vec![]);
     for path in &paths {
-        let set: BTreeSet<u32> = path.iter().map(rank).collect();
+        let set: BTreeSet<u32> = path.iter().map(rank).fill_set();
         nodes.push(tree.node(set));
         own.push(path.last().map_or(0, rank));
     }
@@ -133,12 +134,14 @@ fn view(
     let names = order.iter().map(|&label| all.get(label).map_or_else(String::new, |name| name_shown(name)));
     let inside =
         groups.keys().map(|label| (rank(label) as usize, shown(&lies_in(*label, &inside)).into_owned()));
-    let inside = inside.filter(|(_, text)| !text.is_empty()).collect();
+    let inside = inside.filter(|(_, text)| !text.is_empty()).fill_map();
     let sure = how_sure(profile, groups);
-    let intervals =
-        sure.iter().filter_map(|(label, (interval, _))| Some((rank(label) as usize, (*interval)?))).collect();
+    let intervals = sure
+        .iter()
+        .filter_map(|(label, (interval, _))| Some((rank(label) as usize, (*interval)?)))
+        .fill_map();
     let marks = sure.iter().filter(|(_, (_, mark))| !mark.is_empty());
-    let marks = marks.map(|(label, (_, mark))| (rank(label) as usize, *mark)).collect();
+    let marks = marks.map(|(label, (_, mark))| (rank(label) as usize, *mark)).fill_map();
     let by_total = matches!(by, By::Api | By::Call | By::Range);
     View {
         by: by.name(),
@@ -177,7 +180,7 @@ fn how_sure(profile: &Profile, groups: BTreeMap<usize, (Spent, Vec<usize>)>) -> 
         let interval = found.map(|found| [found.ci95.0.as_uj(), found.ci95.1.as_uj()]);
         (label, (interval, mark(&flags, is_modelled)))
     };
-    groups.into_iter().map(sure).collect()
+    groups.into_iter().map(sure).fill_map()
 }
 
 fn functions(profile: &Profile) -> View {

@@ -1,5 +1,6 @@
 //! The numbers of one run, from its profile. Leaves out what programs print of themselves.
 
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::profile::{EnergyByClass, Profile};
 use energy_trace_model::recording::record::{DomainClass, Quality, SensorQuantity};
 use energy_trace_model::units::MicroJoules;
@@ -160,7 +161,7 @@ fn by_class(profile: &Profile) -> BTreeMap<String, f64> {
         of_class.map(|row| row.target).sum::<MicroJoules>().as_joules()
     };
     let classes = DomainClass::ALL.into_iter().filter(seen);
-    classes.map(|class| (class.name().to_owned(), target(class))).collect()
+    classes.map(|class| (class.name().to_owned(), target(class))).fill_map()
 }
 
 fn functions(profile: &Profile) -> Vec<(String, f64)> {
@@ -179,7 +180,7 @@ fn work(profile: &Profile) -> BTreeMap<String, Units> {
         Units { done: done.units.as_number(), joules_each, at_least: done.at_least }
     };
     let named = |done: &WorkDone<'_>| (shown(done.name()).into_owned(), units(done));
-    works(profile).iter().map(named).collect()
+    works(profile).iter().map(named).fill_map()
 }
 
 /// Energy of all stacks with a function of that name, which may stand without its module; else of the API call of that name. What no sample
@@ -207,7 +208,7 @@ fn of_counted(
         Some(((*names.get(at)?).clone(), run::chosen(&spent.total.energy, choice).as_joules()))
     });
     let of_calls = calls.iter().filter(|(name, _)| wanted.contains(name)).cloned();
-    of_calls.chain(of_functions).collect()
+    of_calls.chain(of_functions).fill_map()
 }
 
 /// Whether a function's name is this one, or ends with it behind its module.

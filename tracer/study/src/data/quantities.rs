@@ -3,6 +3,7 @@
 //! Leaves out what becomes of the numbers (`results`, `sweeps`).
 
 use super::{Measured, Run, Study};
+use energy_trace_model::collections::{Fill as _, Order as _};
 use energy_trace_names::BEHIND;
 use energy_trace_statistics::location::median;
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,7 +66,7 @@ pub(super) fn whole_quantities<'a>(study: &'a Study, runs: &[&Run]) -> Vec<Quant
     };
     found.push(whole("time", "s", |of| Some(of.seconds)));
     let measured = runs.iter().filter_map(|run| run.measured.as_ref()).filter(|_| has_energy);
-    let classes: BTreeSet<String> = measured.flat_map(|of| of.by_class.keys().cloned()).collect();
+    let classes: BTreeSet<String> = measured.flat_map(|of| of.by_class.keys().cloned()).fill_set();
     let classes = if classes.len() > 1 { classes } else { BTreeSet::new() };
     found.extend(classes.into_iter().map(|class| Quantity {
         kind: Kind::Run,
@@ -76,7 +77,7 @@ pub(super) fn whole_quantities<'a>(study: &'a Study, runs: &[&Run]) -> Vec<Quant
         }),
     }));
     found.extend(unit_quantities(runs).filter(|_| has_energy));
-    let metrics: BTreeSet<String> = runs.iter().flat_map(|run| run.metrics.keys().cloned()).collect();
+    let metrics: BTreeSet<String> = runs.iter().flat_map(|run| run.metrics.keys().cloned()).fill_set();
     found.extend(metrics.into_iter().map(|metric| Quantity {
         kind: Kind::Run,
         name: metric.clone(),
@@ -105,7 +106,7 @@ fn unit_quantities<'a>(runs: &[&Run]) -> impl Iterator<Item = Quantity<'a>> + us
 
 /// Energy of one call of what programs counted themselves, in the order of names. A run in which no sample shows it has no value.
 pub(super) fn counted_quantities<'a>(runs: &[&Run]) -> Vec<Quantity<'a>> {
-    let names: BTreeSet<String> = runs.iter().flat_map(|run| run.counts.keys().cloned()).collect();
+    let names: BTreeSet<String> = runs.iter().flat_map(|run| run.counts.keys().cloned()).fill_set();
     let each = names.into_iter().map(|name| Quantity {
         kind: Kind::Counted,
         name: name.clone(),
@@ -133,7 +134,7 @@ pub(super) fn part_quantities<'a>(study: &'a Study, runs: &[&Run]) -> Vec<Quanti
         }
         let mut named: Vec<(String, Part)> =
             found.into_iter().filter(|(_, part)| part.most * CRUMB >= whole).collect();
-        named.sort_by(|one, other| other.1.most.total_cmp(&one.1.most));
+        named.order_by(|one, other| other.1.most.total_cmp(&one.1.most));
         named.into_iter().map(move |(name, part)| {
             let (named, one) = (name.clone(), one.clone());
             let value = Box::new(move |run: &Run| {
@@ -153,8 +154,8 @@ type Parts = fn(&Measured) -> &BTreeMap<String, f64>;
 /// Names that a run has from one file, while another has them from several: there they are one.
 fn in_one_file(runs: &[&Run], parts: Parts) -> BTreeSet<String> {
     let names = || runs.iter().filter_map(|run| run.measured.as_ref()).flat_map(|of| parts(of).keys());
-    let several: BTreeSet<&str> = names().filter_map(|name| Some(name.rsplit_once(BEHIND)?.0)).collect();
-    names().filter(|name| several.contains(name.as_str())).cloned().collect()
+    let several: BTreeSet<&str> = names().filter_map(|name| Some(name.rsplit_once(BEHIND)?.0)).fill_set();
+    names().filter(|name| several.contains(name.as_str())).cloned().fill_set()
 }
 
 /// The parts of a run by names that mean the same in all.

@@ -5,6 +5,7 @@
 
 use super::quantities::{Kind, Quantity, counted_quantities, part_quantities, whole_quantities};
 use super::{Grade, Measured, Run, Study};
+use energy_trace_model::collections::Fill as _;
 use energy_trace_statistics::bootstrap::Round;
 use energy_trace_statistics::comparison::{Comparison, Verdict, compare, judge};
 use energy_trace_statistics::corrections::Correction;
@@ -128,7 +129,7 @@ fn blocks(study: &Study, programs: &[usize], quantities: Vec<Quantity<'_>>) -> V
     let tests = p.len();
     let with_p = compared.into_iter().zip(quantities).map(|(of, quantity)| {
         let adjusted: BTreeMap<Pair, f64> =
-            of.pairs.keys().copied().zip(adjusted_of.by_ref().copied()).collect();
+            of.pairs.keys().copied().zip(adjusted_of.by_ref().copied()).fill_map();
         of.into_block(quantity, &adjusted, tests)
     });
     with_p.collect()
@@ -147,7 +148,7 @@ struct Compared {
 impl Compared {
     fn of(study: &Study, programs: &[usize], quantity: &Quantity<'_>) -> Self {
         let mut values: BTreeMap<usize, BTreeMap<u32, f64>> =
-            programs.iter().map(|&program| (program, values(study, program, quantity))).collect();
+            programs.iter().map(|&program| (program, values(study, program, quantity))).fill_map();
         // A call that a program never makes is no question; that all of its runs failed is said of the whole ones.
         let is_part = matches!(quantity.kind, Kind::Call | Kind::Function);
         values.retain(|_, of_rounds| !is_part || !of_rounds.is_empty());
@@ -165,7 +166,7 @@ impl Compared {
                 let turned = least != Some(one) && (is_more || least == Some(other));
                 let (base, beside) = if turned { (other, one) } else { (one, other) };
                 let [base, beside] = [base, beside].map(|program| &values[&program]);
-                let all: BTreeSet<u32> = base.keys().chain(beside.keys()).copied().collect();
+                let all: BTreeSet<u32> = base.keys().chain(beside.keys()).copied().fill_set();
                 let of = |round: u32| (base.get(&round).copied(), beside.get(&round).copied());
                 let rounds: Vec<Round> = all.into_iter().map(of).collect();
                 pairs.insert((one, other), compare(&rounds, study.seed));
@@ -184,7 +185,7 @@ impl Compared {
             let found = Comparison { detectable: found.detectable.filter(|_| !is_few), ..*found };
             (*pair, Beside { found, p, verdict })
         };
-        let pairs: BTreeMap<Pair, Beside> = self.pairs.iter().map(beside).collect();
+        let pairs: BTreeMap<Pair, Beside> = self.pairs.iter().map(beside).fill_map();
         for cell in &mut self.cells {
             cell.alone = alone;
             let Some(least) = self.least.filter(|least| *least != cell.program) else { continue };
@@ -200,7 +201,7 @@ impl Compared {
 pub(super) fn values(study: &Study, program: usize, quantity: &Quantity<'_>) -> BTreeMap<u32, f64> {
     let runs = study.runs.iter().filter(|run| run.program == Some(program) && run.counts());
     runs.filter_map(|run| Some((run.round, (quantity.value)(run).filter(|value| value.is_finite())?)))
-        .collect()
+        .fill_map()
 }
 
 fn cell(study: &Study, program: usize, values: &BTreeMap<u32, f64>) -> Cell {

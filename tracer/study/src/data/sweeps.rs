@@ -6,6 +6,7 @@
 use super::quantities::{Kind, Quantity, counted_quantities, part_quantities, whole_quantities};
 use super::results::values;
 use super::{Run, Study};
+use energy_trace_model::collections::Order as _;
 use energy_trace_statistics::location::median;
 use energy_trace_statistics::regression::{Growth, lines};
 use std::collections::BTreeMap;
@@ -73,7 +74,7 @@ fn sweep(study: &Study, name: &str, programs: &[(usize, f64)], quantity: Quantit
         let values: Vec<f64> = of_rounds.into_values().collect();
         points.push(SweepPoint { size, median: median(&values), values });
     }
-    points.sort_by(|one, other| one.size.total_cmp(&other.size));
+    points.order_by(|one, other| one.size.total_cmp(&other.size));
     let found = lines(&rounds.into_values().collect::<Vec<_>>())?;
     let Quantity { kind, name: quantity, unit, .. } = quantity;
     Some(Sweep { name: name.to_owned(), kind, quantity, unit, points, found })

@@ -6,6 +6,7 @@
 use crate::data::{Measured, Run, Study, Units};
 use crate::sentences;
 use energy_trace_export::parquet_file::{Kind, Values};
+use energy_trace_model::collections::Fill as _;
 use energy_trace_names::shown::shown;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -111,7 +112,7 @@ pub(super) fn columns(study: &Study) -> Vec<Column> {
         })
         .collect();
     let rows: Vec<_> = study.runs.iter().map(|run| more(study, run)).collect();
-    let keys: BTreeSet<&(Family, String)> = rows.iter().flat_map(BTreeMap::keys).collect();
+    let keys: BTreeSet<&(Family, String)> = rows.iter().flat_map(BTreeMap::keys).fill_set();
     for key in keys {
         let (family, name) = key;
         let values = rows.iter().map(|row| row.get(key).cloned()).collect();

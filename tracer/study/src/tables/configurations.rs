@@ -9,6 +9,7 @@ use super::sheet::{Field, Sheet};
 use super::table::p_of;
 use crate::data::{Block, Cell, Group, Kind, Measured, Study};
 use crate::sentences::{self, PROGRAM};
+use energy_trace_model::collections::Fill as _;
 use energy_trace_statistics::location::median;
 use std::collections::BTreeSet;
 
@@ -34,7 +35,7 @@ struct Column<'a> {
 }
 
 pub(super) fn configurations(study: &Study, groups: &[Group]) -> Sheet {
-    let variables: BTreeSet<&String> = study.programs.iter().flat_map(|of| of.variables.keys()).collect();
+    let variables: BTreeSet<&String> = study.programs.iter().flat_map(|of| of.variables.keys()).fill_set();
     let facts = facts(study);
     let numbers = numbers(groups);
     let mut heads: Vec<String> = variables.iter().chain(&facts).map(|name| (*name).clone()).collect();
@@ -47,7 +48,7 @@ pub(super) fn configurations(study: &Study, groups: &[Group]) -> Sheet {
     let mut rows = Vec::new();
     for group in groups {
         let cells = group.blocks.iter().flat_map(|block| &block.cells);
-        for at in cells.map(|cell| cell.program).collect::<BTreeSet<usize>>() {
+        for at in cells.map(|cell| cell.program).fill_set() {
             let Some(program) = study.programs.get(at) else { continue };
             let label = variables.is_empty().then(|| program.label.clone());
             let values =
@@ -71,12 +72,12 @@ pub(super) fn configurations(study: &Study, groups: &[Group]) -> Sheet {
 /// What programs printed of themselves.
 fn facts(study: &Study) -> BTreeSet<&String> {
     let names = study.runs.iter().flat_map(|run| run.facts.keys());
-    names.filter(|name| !OF_MACHINE.contains(&name.as_str())).collect()
+    names.filter(|name| !OF_MACHINE.contains(&name.as_str())).fill_set()
 }
 
 fn fact(study: &Study, program: usize, name: &str) -> String {
     let runs = study.runs.iter().filter(|run| run.program == Some(program) && run.counts());
-    let values: BTreeSet<&String> = runs.filter_map(|run| run.facts.get(name)).collect();
+    let values: BTreeSet<&String> = runs.filter_map(|run| run.facts.get(name)).fill_set();
     values.into_iter().cloned().collect::<Vec<_>>().join(", ")
 }
 
@@ -95,7 +96,7 @@ fn numbers(groups: &[Group]) -> Vec<Column<'_>> {
     let metrics: BTreeSet<&str> = blocks()
         .filter(|block| block.kind == Kind::Run && block.unit.is_empty())
         .map(|block| block.quantity.as_str())
-        .collect();
+        .fill_set();
     wanted.extend(metrics.into_iter().map(|name| column((Kind::Run, name), What::Median)));
     let counted = columns(groups).into_iter().filter(|(kind, _)| *kind == Kind::Counted);
     for of in counted {

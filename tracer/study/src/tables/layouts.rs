@@ -13,6 +13,7 @@ use super::sweep;
 use super::table::p_of;
 use crate::data::{Block, Cell, Group, Kind, Measured, Program, Run, Study, results};
 use crate::sentences::{self, PROGRAM};
+use energy_trace_model::collections::{Fill as _, Order as _};
 use energy_trace_statistics::correlation::spearman;
 use energy_trace_statistics::location::median;
 use energy_trace_statistics::regression::mean_with_interval;
@@ -92,7 +93,7 @@ pub(super) fn columns(groups: &[Group]) -> Vec<(Kind, &str)> {
     let is_found = |block: &&Block| block.cells.iter().any(|cell| cell.runs > 0);
     let counted = blocks().filter(|block| block.kind == Kind::Counted).filter(is_found);
     let counted: BTreeSet<(Kind, &str)> =
-        counted.map(|block| (block.kind, block.quantity.as_str())).collect();
+        counted.map(|block| (block.kind, block.quantity.as_str())).fill_set();
     classes.into_iter().chain([(Kind::Run, "time")]).chain(counted).collect()
 }
 
@@ -191,7 +192,7 @@ fn correlations(study: &Study) -> Sheet {
         study.runs.iter().filter(is_its).filter_map(|run| run.measured.as_ref()).collect()
     };
     let of_sides: Vec<Vec<&Measured>> = sides.iter().map(|side| runs(side)).collect();
-    let classes: BTreeSet<&String> = of_sides.iter().flatten().flat_map(|run| run.by_class.keys()).collect();
+    let classes: BTreeSet<&String> = of_sides.iter().flatten().flat_map(|run| run.by_class.keys()).fill_set();
     let rho = |runs: &[&Measured], class: &str| {
         let joules: Vec<f64> =
             runs.iter().map(|run| run.by_class.get(class).copied().unwrap_or(0.0)).collect();
@@ -219,7 +220,7 @@ fn calls(study: &Study) -> Sheet {
         let runs: Vec<&Run> =
             study.runs.iter().filter(|run| run.program == Some(at) && run.counts()).collect();
         let mut of_program = calls_of(&runs);
-        of_program.sort_by(|one, other| other.joules.total_cmp(&one.joules));
+        of_program.order_by(|one, other| other.joules.total_cmp(&one.joules));
         rows.extend(of_program.into_iter().map(|call| (program.label.as_str(), call)));
     }
     let each = rows.iter().flat_map(|(_, call)| mean_with_interval(&call.each)).map(|of| of.value);

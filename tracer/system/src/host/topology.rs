@@ -1,5 +1,6 @@
 //! Which socket, die and core each CPU belongs to, as sysfs tells it. Leaves out caches and NUMA nodes.
 
+use energy_trace_model::collections::Fill as _;
 use energy_trace_model::ids::{CpuId, SocketId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,7 +24,7 @@ pub fn read_sockets_at(sysfs: &Path) -> BTreeMap<CpuId, SocketId> {
         let text = fs::read_to_string(path).unwrap_or_default();
         SocketId::new(text.trim().parse().unwrap_or(0))
     };
-    parse_cpu_list(online.trim()).into_iter().map(|cpu| (CpuId::new(cpu), socket(cpu))).collect()
+    parse_cpu_list(online.trim()).into_iter().map(|cpu| (CpuId::new(cpu), socket(cpu))).fill_map()
 }
 
 /// The CPUs that share a core, under the sysfs root `sysfs`: one list for each core that has several which are online.
@@ -35,7 +36,7 @@ pub fn read_cores_at(sysfs: &Path) -> Vec<Vec<CpuId>> {
         let threads = parse_cpu_list(fs::read_to_string(path).unwrap_or_default().trim());
         threads.into_iter().filter(|thread| online.contains(thread)).collect::<Vec<u32>>()
     };
-    let cores: BTreeSet<Vec<u32>> = online.iter().map(core).filter(|core| core.len() > 1).collect();
+    let cores: BTreeSet<Vec<u32>> = online.iter().map(core).filter(|core| core.len() > 1).fill_set();
     cores.into_iter().map(|core| core.into_iter().map(CpuId::new).collect()).collect()
 }
 

@@ -13,6 +13,7 @@ use crate::kind::{Discovered, Request, SourceKind, always, unless_gpus_are_off};
 use crate::power_file::PowerFile;
 use crate::source::{Attempt, PowerSource, measured_source};
 use crate::sources::amdgpu::is_apu;
+use energy_trace_model::collections::{Fill as _, Order as _};
 use energy_trace_model::ids::{DomainId, SocketId};
 use energy_trace_model::recording::record::{
     Domain, DomainClass, Ignored, IgnoredReason, Origin, Quality, Scope, Source, SourceId, SourceNote, Whole,
@@ -85,7 +86,7 @@ struct Finder<'a> {
 impl<'a> Finder<'a> {
     fn new(request: &'a Request<'a>, sensors: &'a [Sensor]) -> Self {
         let sockets = read_sockets_at(tree_of_cpus(&request.plan.sysfs)).into_values();
-        let sockets = sockets.collect::<BTreeSet<_>>().into_iter().collect();
+        let sockets = sockets.fill_set().into_iter().collect();
         let source = measured_source(NAME, request.plan.period);
         let meters = Meters { domains: Vec::new(), files: Vec::new(), period: LONGEST };
         let (whole, wholes) = (whole_of(sensors), BTreeSet::new());
@@ -98,7 +99,7 @@ impl<'a> Finder<'a> {
         let (mut parts, wholes): (Vec<_>, Vec<_>) = self.sensors.iter().partition(is_part);
         wholes.into_iter().for_each(|sensor| self.add(sensor));
         self.wholes = self.meters.domains.iter().map(|domain| domain.name.clone()).collect();
-        parts.sort_by_key(|sensor| match sensor.what() {
+        parts.order_by_key(|sensor| match sensor.what() {
             Some(What::PartOfPackage(name, n)) => name != PACKAGE && !self.has_whole(n),
             _ => false,
         });

@@ -7,6 +7,7 @@
 
 use super::watch::moment;
 use energy_trace_model::clock::KtimeNs;
+use energy_trace_model::collections::Order as _;
 use energy_trace_model::recording::record::InUse;
 use nvml_wrapper::enum_wrappers::device::Clock;
 use nvml_wrapper::error::NvmlError;
@@ -59,7 +60,7 @@ fn judge(computing: &[u32], by_process: Option<Vec<(u32, u64)>>, now: Option<u64
     let told = by_process.is_some() || now.is_some();
     let mut at_work = by_process.unwrap_or_default();
     at_work.retain(|(pid, percent)| *percent > 0 && computing.contains(pid));
-    at_work.sort_by_key(|&(pid, percent)| (std::cmp::Reverse(percent), pid));
+    at_work.order_by_key(|&(pid, percent)| (std::cmp::Reverse(percent), pid));
     let percent = at_work.first().map(|(_, percent)| *percent).max(now);
     let busy = now.is_some_and(|percent| percent >= AT_REST) || !told && !computing.is_empty();
     let mut pids: Vec<u32> = Vec::new();

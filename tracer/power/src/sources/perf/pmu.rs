@@ -3,6 +3,7 @@
 //! The files are those of `Documentation/ABI/testing/sysfs-bus-event_source-devices-{events,format}` (Linux v6.12). Leaves out opening
 //! the events (`perf.rs`).
 
+use energy_trace_model::collections::Order as _;
 use energy_trace_system::host::topology::parse_cpu_list;
 use std::fs;
 use std::path::Path;
@@ -42,7 +43,7 @@ pub(super) fn read_pmu_at(sysfs: &Path, name: &str) -> Option<Pmu> {
         .flatten()
         .filter_map(|entry| read_event(&entry.path()))
         .collect();
-    events.sort_by(|a, b| a.name.cmp(&b.name));
+    events.order_by(|a, b| a.name.cmp(&b.name));
     Some(Pmu { name: name.to_owned(), kind, cpus, events })
 }
 

@@ -6,6 +6,7 @@
 //! interface to the same registers. TPMI (intel_rapl_tpmi.c) registers the same control type, `intel-rapl`, with the same names.
 //! Leaves out reading the chosen counters (`powercap.rs`).
 
+use energy_trace_model::collections::{Fill as _, Order as _};
 use energy_trace_model::recording::record::{DomainClass, Ignored, IgnoredReason, Whole};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -85,7 +86,7 @@ pub(super) fn read_zones_at(root: &Path) -> io::Result<Vec<Zone>> {
         }
     }
     let mut zones: Vec<Zone> = zones.into_values().collect();
-    zones.sort_by(|a, b| a.order().cmp(&b.order()));
+    zones.order_by(|a, b| a.order().cmp(&b.order()));
     Ok(zones)
 }
 
@@ -150,7 +151,7 @@ pub(super) fn choose(
     zones: &[Zone],
     same_counter: impl Fn(&Zone, &Zone) -> bool,
 ) -> (Vec<Chosen>, Vec<Ignored>) {
-    let names: BTreeMap<&str, &str> = zones.iter().map(|z| (z.id.as_str(), z.name.as_str())).collect();
+    let names: BTreeMap<&str, &str> = zones.iter().map(|z| (z.id.as_str(), z.name.as_str())).fill_map();
     let (mut chosen, mut ignored) = (Vec::<Chosen>::new(), Vec::new());
     for zone in zones {
         let parent = zone.parent_id().and_then(|id| names.get(id)).copied().unwrap_or_default();
