@@ -2,8 +2,8 @@
 //!
 //! Where a chain forgets asleep, its mix stands for what runs next to a sleep. But that may always be the same:
 //! of a loop that reads, answers and waits, the answer is always the last. Then one column has too much time in
-//! sum, and another too little. If each moment is the nearest sample's, sums have no such error (single windows
-//! have). So mixes are scaled until sums agree.
+//! sum, and another too little. If each moment is the nearest sample's, sums have much less of such an error
+//! (single windows have more). So mixes are scaled until sums agree.
 //!
 //! Leaves out tracks that forget nothing asleep: the time before a sleep and the time behind it are one stretch
 //! between two samples, whose middle is as often too early as too late.
