@@ -19,9 +19,9 @@ use energy_trace_cpu_time::time::inter_sample::{NOBODY, SamplePoint, TrackRun};
 use energy_trace_cpu_time::time::owners::{Owner, OwnerId, Segment};
 use energy_trace_cpu_time::time::tracks::{SleepStart, Track};
 use energy_trace_model::clock::KtimeNs;
-use energy_trace_model::ids::ThreadKey;
+use energy_trace_model::ids::{CpuId, ThreadKey};
 use energy_trace_model::recording::record::Wait;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Fewer samples do not show what a worker does for a requester.
 const FEWEST_SAMPLES: usize = 20;
@@ -48,32 +48,43 @@ struct CallTrack {
     cpu_ns: u64,
 }
 
+/// Threads whose time is followed call by call, and the segments that their calls have.
+#[derive(Default)]
+pub(super) struct ByCall {
+    threads: BTreeSet<ThreadKey>,
+    all: Vec<Segment>,
+}
+
 impl Refiner<'_> {
     /// Makes the sample points and slices of all tracks, and gives them to the owners that they became.
-    pub(super) fn add_tracks(&mut self, certain: Vec<Segment>, mut tracks: Vec<Track>, time: &mut CpuTime) {
+    pub(super) fn add_tracks(&mut self, certain: &[Segment], mut tracks: Vec<Track>, time: &mut CpuTime) {
         let points: usize = tracks.iter().map(|track| track.points.len()).sum();
         let runs: usize = tracks.iter().map(|track| track.runs.len()).sum();
         time.points.reserve_exact(points);
         time.slices.reserve(certain.len() + points + runs);
-        for segment in certain {
+        for &segment in certain {
             time.slices.push_certain(segment);
         }
         self.ends(&mut tracks, time);
         let mut own = vec![];
         for mut track in tracks {
             match self.role_of(&track) {
-                Some(role @ (Role::Native | Role::Pooled)) => self.by_call(&track, role, time),
+                Some(role @ (Role::Native | Role::Pooled)) => self.by_calls(&track, role, time),
                 // Its slices are cut nowhere, and can wait until those of all tracks are made in their order.
                 _ if self.role(track.unseen) == Role::Own => {
                     self.refine_samples(&mut track, time);
                     let here = time.add_points(&mut track.points);
                     own.push((track, here));
                 }
-                _ => self.by_sample(track, time),
+                _ => {
+                    self.share_by_samples(&track, time);
+                    self.by_sample(track, time);
+                }
             }
         }
         time.add_slices(&own);
         time.slices.sort();
+        self.replace_segments(certain, time);
     }
 
     /// The role of all samples of a track; `None` where they differ, or there are none.
@@ -111,7 +122,7 @@ impl Refiner<'_> {
     }
 
     /// One track for each call that has enough samples, and one for all others.
-    fn by_call(&mut self, track: &Track, role: Role, time: &mut CpuTime) {
+    fn by_calls(&mut self, track: &Track, role: Role, time: &mut CpuTime) {
         let runs = self.runs_of_sets(track, role);
         let mut counts: BTreeMap<SetId, usize> = BTreeMap::new();
         for (set, _, points) in &runs {
@@ -136,7 +147,74 @@ impl Refiner<'_> {
             call.sets.push(set);
             call.cpu_ns = call.cpu_ns.saturating_add(run.span.ns());
         }
-        calls.into_values().for_each(|call| self.add(call, track, time));
+        self.by_call.threads.insert(track.thread);
+        for (key, call) in calls {
+            self.share_by_halves(&call, key, track, time);
+            self.add(call, track, time);
+        }
+    }
+
+    /// Segments of a call's own time: what lies between two of its samples is theirs by halves. In one track of
+    /// several calls a sample says nothing of another call's run that has samples.
+    fn share_by_halves(&mut self, call: &CallTrack, key: Key, track: &Track, time: &mut CpuTime) {
+        let CallTrack { runs, sets, points, .. } = call;
+        let (thread, unseen) = (track.thread, track.unseen);
+        let whole = Track { thread, runs: runs.clone(), points: points.clone(), ends: vec![], unseen };
+        for (run, set) in runs.iter().zip(sets) {
+            for (span, owner) in owned_parts(&whole, run, key.is_none()) {
+                let owner = self.of_set(owner, (track, run.span), *set, time);
+                self.by_call.all.push(Segment { cpu: run.cpu, span, owner });
+            }
+        }
+    }
+
+    /// Segments of a thread whose samples tell the call: one in a call says nothing of another run that has samples.
+    fn share_by_samples(&mut self, track: &Track, time: &mut CpuTime) {
+        self.by_call.threads.insert(track.thread);
+        for run in &track.runs {
+            for (span, owner) in owned_parts(track, run, true) {
+                let stretches = self.stretches(owner, span, time);
+                let segment = |(owner, span)| Segment { cpu: run.cpu, span, owner };
+                self.by_call.all.extend(stretches.into_iter().map(segment));
+            }
+        }
+    }
+
+    /// What an owner is for a set of requesters; for one that no sample shows, that of the thread's nearest.
+    fn of_set(&mut self, owner: OwnerId, near: (&Track, Span), set: SetId, time: &mut CpuTime) -> OwnerId {
+        let base = match self.base_of.get(&owner) {
+            Some(&base) => base,
+            None if owner == near.0.unseen => nearest(near.0, near.1),
+            None => owner,
+        };
+        self.refined_in(base, set, time)
+    }
+
+    /// Puts the segments of calls in the place of those that were cut from their threads' own.
+    fn replace_segments(&mut self, certain: &[Segment], time: &mut CpuTime) {
+        let ByCall { threads, all } = std::mem::take(&mut self.by_call);
+        if threads.is_empty() {
+            return;
+        }
+        let place = |segment: &Segment| (segment.cpu, segment.span);
+        let certain: HashSet<(CpuId, Span)> = certain.iter().map(place).collect();
+        let owners = &mut time.owners;
+        time.segments.retain(|segment| {
+            let Some(owner) = owners.get_mut(segment.owner as usize) else { return true };
+            let is_of_call = matches!(owner.owner, Owner::Target(thread, _) if threads.contains(&thread))
+                && !certain.contains(&place(segment));
+            if is_of_call {
+                owner.time_ns = owner.time_ns.saturating_sub(segment.span.ns());
+            }
+            !is_of_call
+        });
+        for segment in &all {
+            if let Some(owner) = owners.get_mut(segment.owner as usize) {
+                owner.time_ns = owner.time_ns.saturating_add(segment.span.ns());
+            }
+        }
+        time.segments.extend(all);
+        time.segments.sort_by_key(place);
     }
 
     fn add(&mut self, call: CallTrack, track: &Track, time: &mut CpuTime) {
@@ -146,12 +224,7 @@ impl Refiner<'_> {
         let of_call = Track { thread, runs, points, ends, unseen };
         time.add_track(of_call, |time, points, (position, run), span, mut ends| {
             for end in [&mut ends.left, &mut ends.right].into_iter().filter(|end| end.owner != NOBODY) {
-                let base = match self.base_of.get(&end.owner) {
-                    Some(&base) => base,
-                    None if end.owner == track.unseen => nearest(track, spans[position]),
-                    None => end.owner,
-                };
-                end.owner = self.refined_in(base, sets[position], time);
+                end.owner = self.of_set(end.owner, (track, spans[position]), sets[position], time);
             }
             time.slices.push(run.cpu, span, ends, points);
         });
@@ -247,6 +320,21 @@ impl Refiner<'_> {
         }
         cut
     }
+}
+
+/// The parts of a run by a track's samples; by its own alone, where it has any, if it is to be `alone`.
+fn owned_parts(track: &Track, run: &TrackRun, alone: bool) -> Vec<(Span, OwnerId)> {
+    let inside = |point: &&SamplePoint| (run.span.start..run.span.end).contains(&point.at);
+    let first = track.points.partition_point(|point| point.at < run.span.start);
+    let points: Vec<SamplePoint> = track.points[first..].iter().take_while(inside).copied().collect();
+    let mut parts = vec![];
+    if alone && !points.is_empty() {
+        let alone = Track { runs: vec![*run], points, ends: vec![], ..*track };
+        alone.owned_parts(run.cpu, run.span, &mut parts);
+    } else {
+        track.owned_parts(run.cpu, run.span, &mut parts);
+    }
+    parts
 }
 
 /// Whether samples show a thread, often enough, in the stack in which it goes to sleep. One that hands work

@@ -34,6 +34,7 @@ mod native_rules;
 mod requesters;
 mod thread_activity;
 
+use crate::call_tracks::ByCall;
 use energy_trace_counters::Span;
 use energy_trace_cpu_time::numerics::parallel::both;
 use energy_trace_cpu_time::time::compact_slices::InterSampleSlices;
@@ -99,7 +100,7 @@ pub fn refine(recording: &Recording, sampled: SampledTime, span: Span) -> (CpuTi
         CpuTime { segments, owners, slices: InterSampleSlices::default(), points: vec![], overlaps };
     refiner.cut_segments(&certain, &mut time);
     refiner.recount_samples(&recording.samples, &mut time);
-    let (seen, ()) = both(|| seen(&recording.samples), || refiner.add_tracks(certain, tracks, &mut time));
+    let (seen, ()) = both(|| seen(&recording.samples), || refiner.add_tracks(&certain, tracks, &mut time));
     let launches = recording.gpu.launches.iter();
     let of_batches = launches.map(|batch| refiner.launchers(batch, &mut time)).collect();
     let busy = recording.gpu.busy.iter();
@@ -134,6 +135,7 @@ struct Refiner<'a> {
     refined: HashMap<(OwnerId, SetId), OwnerId>,
     base_of: HashMap<OwnerId, OwnerId>,
     set_ids: HashMap<Vec<Vec<RequestHop>>, SetId>,
+    by_call: ByCall,
     delegation: Delegation,
 }
 
@@ -154,6 +156,7 @@ impl<'a> Refiner<'a> {
             refined,
             base_of,
             set_ids,
+            by_call: ByCall::default(),
             delegation: Delegation::default(),
         }
     }

@@ -43,7 +43,7 @@ const LEAVING_NS: u64 = 100_000;
 
 impl Track {
     /// The parts of a run and who owns them, in time order; neighbours with one owner are one part.
-    pub(super) fn owned_parts(&self, cpu: CpuId, span: Span, parts: &mut Vec<(Span, OwnerId)>) {
+    pub fn owned_parts(&self, cpu: CpuId, span: Span, parts: &mut Vec<(Span, OwnerId)>) {
         let run = self.runs.binary_search_by_key(&(span, cpu), |run| (run.span, run.cpu));
         let Some(run) = run.ok().and_then(|at| self.runs.get(at)) else { return };
         let first = self.points.partition_point(|point| point.at < span.start);
