@@ -1,7 +1,7 @@
 //! CPU time by owner, and the numerics that it shares with attribution.
 //!
 //! `time` cuts on-CPU slices into pieces of samples, and says who was on a domain's CPUs when and under which conditions; `numerics` is linear
-//! algebra.
+//! algebra and what runs on several threads.
 //!
 //! ```
 //! use energy_trace_cpu_time::numerics::shares::predicted;

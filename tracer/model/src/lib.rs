@@ -1,5 +1,5 @@
 //! The nouns of energy-trace: quantities (`units`), one clock (`clock`), names of things (`ids`), what happened (`recording`) and what it
-//! means (`profile`); and work on several threads (`parallel`).
+//! means (`profile`); and sorts that all lists share (`collections`).
 //!
 //! ```
 //! use energy_trace_model::units::MicroJoules;
@@ -14,7 +14,6 @@
 pub mod clock;
 pub mod collections;
 pub mod ids;
-pub mod parallel;
 pub mod profile;
 pub mod recording;
 pub mod units;
