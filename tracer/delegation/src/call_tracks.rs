@@ -52,7 +52,7 @@ struct CallTrack {
 #[derive(Default)]
 pub(super) struct ByCall {
     threads: BTreeSet<ThreadKey>,
-    all: Vec<Segment>,
+    segments: Vec<Segment>,
 }
 
 impl Refiner<'_> {
@@ -77,7 +77,8 @@ impl Refiner<'_> {
                     own.push((track, here));
                 }
                 _ => {
-                    self.share_by_samples(&track, time);
+                    let owners = |own: &mut Self, _, owner, span| own.stretches(owner, span, time);
+                    self.add_segments(&track, true, owners);
                     self.by_sample(track, time);
                 }
             }
@@ -147,40 +148,34 @@ impl Refiner<'_> {
             call.sets.push(set);
             call.cpu_ns = call.cpu_ns.saturating_add(run.span.ns());
         }
-        self.by_call.threads.insert(track.thread);
         for (key, call) in calls {
-            self.share_by_halves(&call, key, track, time);
-            self.add(call, track, time);
+            self.add(call, key.is_none(), track, time);
         }
     }
 
-    /// Segments of a call's own time: what lies between two of its samples is theirs by halves. In one track of
-    /// several calls a sample says nothing of another call's run that has samples.
-    fn share_by_halves(&mut self, call: &CallTrack, key: Key, track: &Track, time: &mut CpuTime) {
-        let CallTrack { runs, sets, points, .. } = call;
-        let (thread, unseen) = (track.thread, track.unseen);
-        let whole = Track { thread, runs: runs.clone(), points: points.clone(), ends: vec![], unseen };
-        for (run, set) in runs.iter().zip(sets) {
-            for (span, owner) in owned_parts(&whole, run, key.is_none()) {
-                let owner = self.of_set(owner, (track, run.span), *set, time);
-                self.by_call.all.push(Segment { cpu: run.cpu, span, owner });
-            }
-        }
-    }
-
-    /// Segments of a thread whose samples tell the call: one in a call says nothing of another run that has samples.
-    fn share_by_samples(&mut self, track: &Track, time: &mut CpuTime) {
+    /// Segments of a track's runs. In a track of `several` calls a run that has samples is theirs alone: those of
+    /// another call say nothing of it. `owners` says to whom an owner's time goes in the run of this number.
+    fn add_segments(
+        &mut self,
+        track: &Track,
+        several: bool,
+        mut owners: impl FnMut(&mut Self, usize, OwnerId, Span) -> Vec<(OwnerId, Span)>,
+    ) {
         self.by_call.threads.insert(track.thread);
-        for run in &track.runs {
-            for (span, owner) in owned_parts(track, run, true) {
-                let stretches = self.stretches(owner, span, time);
+        let mut parts = vec![];
+        for (number, run) in track.runs.iter().enumerate() {
+            let inside = track.inside(run);
+            let samples = if several && !inside.is_empty() { inside } else { track.around(run) };
+            track.owned_parts(run, samples, &mut parts);
+            for (part, owner) in parts.drain(..) {
                 let segment = |(owner, span)| Segment { cpu: run.cpu, span, owner };
-                self.by_call.all.extend(stretches.into_iter().map(segment));
+                let segments = owners(self, number, owner, part).into_iter().map(segment);
+                self.by_call.segments.extend(segments);
             }
         }
     }
 
-    /// What an owner is for a set of requesters; for one that no sample shows, that of the thread's nearest.
+    /// The owner for a set of requesters; where no sample shows one, that of the thread's nearest sample.
     fn of_set(&mut self, owner: OwnerId, near: (&Track, Span), set: SetId, time: &mut CpuTime) -> OwnerId {
         let base = match self.base_of.get(&owner) {
             Some(&base) => base,
@@ -192,7 +187,7 @@ impl Refiner<'_> {
 
     /// Puts the segments of calls in the place of those that were cut from their threads' own.
     fn replace_segments(&mut self, certain: &[Segment], time: &mut CpuTime) {
-        let ByCall { threads, all } = std::mem::take(&mut self.by_call);
+        let ByCall { threads, segments } = std::mem::take(&mut self.by_call);
         if threads.is_empty() {
             return;
         }
@@ -208,20 +203,23 @@ impl Refiner<'_> {
             }
             !is_of_call
         });
-        for segment in &all {
+        for segment in &segments {
             if let Some(owner) = owners.get_mut(segment.owner as usize) {
                 owner.time_ns = owner.time_ns.saturating_add(segment.span.ns());
             }
         }
-        time.segments.extend(all);
+        time.segments.extend(segments);
         time.segments.sort_by_key(place);
     }
 
-    fn add(&mut self, call: CallTrack, track: &Track, time: &mut CpuTime) {
+    fn add(&mut self, call: CallTrack, several: bool, track: &Track, time: &mut CpuTime) {
         let CallTrack { runs, sets, points, .. } = call;
         let spans: Vec<Span> = runs.iter().map(|run| run.span).collect();
         let (thread, unseen, ends) = (track.thread, track.unseen, track.ends.clone());
         let of_call = Track { thread, runs, points, ends, unseen };
+        self.add_segments(&of_call, several, |own, number, owner, span| {
+            vec![(own.of_set(owner, (track, spans[number]), sets[number], time), span)]
+        });
         time.add_track(of_call, |time, points, (position, run), span, mut ends| {
             for end in [&mut ends.left, &mut ends.right].into_iter().filter(|end| end.owner != NOBODY) {
                 end.owner = self.of_set(end.owner, (track, spans[position]), sets[position], time);
@@ -314,27 +312,10 @@ impl Refiner<'_> {
             }
         }
         for (_, run, points) in &mut cut {
-            let from = track.points.partition_point(|point| point.at < run.span.start);
-            let to = track.points.partition_point(|point| point.at < run.span.end);
-            *points = track.points.get(from..to).unwrap_or_default();
+            *points = track.inside(run);
         }
         cut
     }
-}
-
-/// The parts of a run by a track's samples; by its own alone, where it has any, if it is to be `alone`.
-fn owned_parts(track: &Track, run: &TrackRun, alone: bool) -> Vec<(Span, OwnerId)> {
-    let inside = |point: &&SamplePoint| (run.span.start..run.span.end).contains(&point.at);
-    let first = track.points.partition_point(|point| point.at < run.span.start);
-    let points: Vec<SamplePoint> = track.points[first..].iter().take_while(inside).copied().collect();
-    let mut parts = vec![];
-    if alone && !points.is_empty() {
-        let alone = Track { runs: vec![*run], points, ends: vec![], ..*track };
-        alone.owned_parts(run.cpu, run.span, &mut parts);
-    } else {
-        track.owned_parts(run.cpu, run.span, &mut parts);
-    }
-    parts
 }
 
 /// Whether samples show a thread, often enough, in the stack in which it goes to sleep. One that hands work

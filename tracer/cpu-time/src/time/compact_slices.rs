@@ -1,8 +1,9 @@
 //! CPU time of tracks between two neighbouring samples, as small as it goes: there are as many slices as samples.
 //!
 //! Nearly all of them lie between two samples of a track and begin and end at these, or are certainly
-//! somebody's: then the samples, or the owner, say what they lie between. At the edges of slices on CPUs the
-//! track's CPU time is kept, which says how far they are away, and of the few others all. Leaves out what was probably done in them (`between_samples`).
+//! somebody's: then the samples, or the owner, say what they lie between. Those at the edges of slices on CPUs
+//! keep the track's CPU time, from which the distances to their samples follow; the few others keep their ends.
+//! Leaves out what was probably done in them (`between_samples`).
 
 use super::inter_sample::{Ends, NO_GAP, NOBODY, Neighbour, SamplePoint};
 use super::on_cpus::{OfDomain, OnCpu};

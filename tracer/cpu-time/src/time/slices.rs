@@ -102,7 +102,9 @@ fn segments(
             continue;
         };
         let track = tracks.binary_search_by_key(&thread, |track| track.thread).map(|at| &tracks[at]);
-        track.into_iter().for_each(|track| track.owned_parts(slice.cpu, span, &mut parts));
+        if let Some((track, run)) = track.ok().and_then(|track| Some((track, track.run(slice.cpu, span)?))) {
+            track.owned_parts(run, track.around(run), &mut parts);
+        }
         segments.extend(parts.drain(..).map(|(part, owner)| owners.segment(slice.cpu, part, owner)));
     }
     let mut certain = certain(slices, background, owners);

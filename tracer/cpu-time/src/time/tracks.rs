@@ -11,6 +11,7 @@ use crate::time::owners::OwnerId;
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, ThreadKey};
+use std::ops::Range;
 
 /// Runs and samples of one track, both in time order.
 #[derive(Clone, Debug)]
@@ -42,21 +43,40 @@ pub struct SleepStart {
 const LEAVING_NS: u64 = 100_000;
 
 impl Track {
-    /// The parts of a run and who owns them, in time order; neighbours with one owner are one part.
-    pub fn owned_parts(&self, cpu: CpuId, span: Span, parts: &mut Vec<(Span, OwnerId)>) {
-        let run = self.runs.binary_search_by_key(&(span, cpu), |run| (run.span, run.cpu));
-        let Some(run) = run.ok().and_then(|at| self.runs.get(at)) else { return };
-        let first = self.points.partition_point(|point| point.at < span.start);
-        let after = partition_near(&self.points, first, |point| point.at < span.end);
-        let around = self.points.get(first.saturating_sub(1)..self.points.len().min(after + 1));
-        let mut near = around.unwrap_or_default().iter().peekable();
-        if near.peek().is_none() {
-            parts.push((span, self.unseen));
+    /// The run on a CPU at a time.
+    pub(super) fn run(&self, cpu: CpuId, span: Span) -> Option<&TrackRun> {
+        let at = self.runs.binary_search_by_key(&(span, cpu), |run| (run.span, run.cpu)).ok()?;
+        self.runs.get(at)
+    }
+
+    /// The positions of the samples that fell into a run.
+    fn positions(&self, run: &TrackRun) -> Range<usize> {
+        let first = self.points.partition_point(|point| point.at < run.span.start);
+        first..partition_near(&self.points, first, |point| point.at < run.span.end)
+    }
+
+    /// The samples that fell into a run.
+    pub fn inside(&self, run: &TrackRun) -> &[SamplePoint] {
+        self.points.get(self.positions(run)).unwrap_or_default()
+    }
+
+    /// These, the one before them and the one behind them.
+    pub fn around(&self, run: &TrackRun) -> &[SamplePoint] {
+        let Range { start, end } = self.positions(run);
+        self.points.get(start.saturating_sub(1)..self.points.len().min(end + 1)).unwrap_or_default()
+    }
+
+    /// The parts of a run and which of these samples owns each, in time order; neighbours with one owner are one
+    /// part.
+    pub fn owned_parts(&self, run: &TrackRun, samples: &[SamplePoint], parts: &mut Vec<(Span, OwnerId)>) {
+        if samples.is_empty() {
+            parts.push((run.span, self.unseen));
         }
-        let mut start = span.start;
-        while let Some(point) = near.next() {
+        let mut start = run.span.start;
+        let mut samples = samples.iter().peekable();
+        while let Some(point) = samples.next() {
             let half_way = |next: &&SamplePoint| run.at(point.cpu_ns.midpoint(next.cpu_ns));
-            let end = near.peek().map_or(span.end, half_way);
+            let end = samples.peek().map_or(run.span.end, half_way);
             match parts.last_mut() {
                 Some((part, last)) if *last == point.owner => part.end = end,
                 _ if start < end => parts.push((Span { start, end }, point.owner)),
@@ -189,7 +209,8 @@ mod tests {
         let mut found = vec![];
         for run in &track.runs {
             let mut parts = vec![];
-            track.owned_parts(run.cpu, run.span, &mut parts);
+            let run = track.run(run.cpu, run.span).unwrap();
+            track.owned_parts(run, track.around(run), &mut parts);
             let of = |(span, owner): (Span, u32)| (span.start.as_ns(), span.end.as_ns(), owner);
             found.extend(parts.into_iter().map(of));
         }
