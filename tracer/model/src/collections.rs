@@ -42,7 +42,8 @@ impl<T> Order<T> for [T] {
     }
 }
 
-/// With what each place from the first on is swapped to put a list in order; nothing where it is. `compare` compares what was at two places.
+/// For each position, from the first on, the position to swap it with; after all swaps the list is sorted. Empty if it is sorted already.
+/// `compare` compares the elements at two positions.
 fn swaps_in_order(length: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
     if (1..length).all(|at| compare(at - 1, at).is_le()) {
         return Vec::new();
@@ -50,7 +51,7 @@ fn swaps_in_order(length: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> 
     let mut order: Vec<usize> = (0..length).collect();
     order.sort_by(|&one, &other| compare(one, other));
     for at in 0..length {
-        // What was at an earlier place has been swapped with what belongs there.
+        // The element of an earlier position has been swapped away: follow it.
         let mut from = order[at];
         while from < at {
             from = order[from];

@@ -113,22 +113,14 @@ mod tests {
             ..IntervalSlice::nobodys()
         };
         let of_run = |run: u64| {
-            let before = IntervalSlice {
+            let [mut before, mut behind] = [(0, 2_000), (2_900, 100)].map(|(from, us)| IntervalSlice {
                 left: 1,
                 right: 0,
-                before_ns: ns(100),
-                slept_before_ns: ns(sleep_us),
-                ..slice(run, 0, 2_000)
-            };
-            let between = IntervalSlice { left: 0, right: 1, ..slice(run, 2_000, 900) };
-            let behind = IntervalSlice {
-                left: 1,
-                right: 0,
-                after_ns: ns(2_000),
-                slept_after_ns: ns(sleep_us),
-                ..slice(run, 2_900, 100)
-            };
-            [before, between, behind]
+                ..slice(run, from, us)
+            });
+            (before.before_ns, before.slept_before_ns) = (ns(100), ns(sleep_us));
+            (behind.after_ns, behind.slept_after_ns) = (ns(2_000), ns(sleep_us));
+            [before, IntervalSlice { left: 0, right: 1, ..slice(run, 2_000, 900) }, behind]
         };
         (0..RUNS).flat_map(of_run).collect()
     }
