@@ -17,6 +17,7 @@ use energy_trace_counters::Span;
 use energy_trace_cpu_time::time::cpu_time::CpuTime;
 use energy_trace_cpu_time::time::inter_sample::{NOBODY, SamplePoint, TrackRun};
 use energy_trace_cpu_time::time::owners::{Owner, OwnerId, Segment};
+use energy_trace_cpu_time::time::sample_distances::SampleDistances;
 use energy_trace_cpu_time::time::tracks::{SleepStart, Track};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, ThreadKey};
@@ -66,20 +67,22 @@ impl Refiner<'_> {
             time.slices.push_certain(segment);
         }
         self.ends(&mut tracks, time);
+        let distances = SampleDistances::of(&tracks);
         let mut own = vec![];
         for mut track in tracks {
+            let weights = distances.weights(&track);
             match self.role_of(&track) {
-                Some(role @ (Role::Native | Role::Pooled)) => self.by_calls(&track, role, time),
+                Some(role @ (Role::Native | Role::Pooled)) => self.by_calls(&track, &weights, role, time),
                 // Its slices are cut nowhere, and can wait until those of all tracks are made in their order.
                 _ if self.role(track.unseen) == Role::Own => {
-                    self.refine_samples(&mut track, time);
+                    self.refine_samples(&mut track, &weights, time);
                     let here = time.add_points(&mut track.points);
                     own.push((track, here));
                 }
                 _ => {
                     let owners = |own: &mut Self, _, owner, span| own.stretches(owner, span, time);
                     self.add_segments(&track, true, owners);
-                    self.by_sample(track, time);
+                    self.by_sample(track, &weights, time);
                 }
             }
         }
@@ -95,8 +98,8 @@ impl Refiner<'_> {
     }
 
     /// One track, whose samples tell the call.
-    fn by_sample(&mut self, mut track: Track, time: &mut CpuTime) {
-        self.refine_samples(&mut track, time);
+    fn by_sample(&mut self, mut track: Track, weights: &[f64], time: &mut CpuTime) {
+        self.refine_samples(&mut track, weights, time);
         time.add_track(track, |time, points, (_, run), span, ends| match ends.known_owner() {
             Some(owner) => self.by_time(Segment { cpu: run.cpu, span, owner }, time),
             None => time.slices.push(run.cpu, span, ends, points),
@@ -104,7 +107,7 @@ impl Refiner<'_> {
     }
 
     /// Gives a track's samples to the owners that they became.
-    fn refine_samples(&mut self, track: &mut Track, time: &mut CpuTime) {
+    fn refine_samples(&mut self, track: &mut Track, weights: &[f64], time: &mut CpuTime) {
         let points = track.points.iter_mut().map(|point| (point.at, &mut point.owner));
         for (at, owner) in points.chain(track.ends.iter_mut().map(|ending| (ending.at, &mut ending.owner))) {
             let role = self.role(*owner);
@@ -112,6 +115,9 @@ impl Refiner<'_> {
                 let paths = self.requesters.who(role, track.thread, at).paths;
                 *owner = self.refined(*owner, paths, time);
             }
+        }
+        for (point, weight) in track.points.iter().zip(weights) {
+            self.add_weight(point.owner, *weight);
         }
     }
 
@@ -123,7 +129,7 @@ impl Refiner<'_> {
     }
 
     /// One track for each call that has enough samples, and one for all others.
-    fn by_calls(&mut self, track: &Track, role: Role, time: &mut CpuTime) {
+    fn by_calls(&mut self, track: &Track, weights: &[f64], role: Role, time: &mut CpuTime) {
         let runs = self.runs_of_sets(track, role);
         let mut counts: BTreeMap<SetId, usize> = BTreeMap::new();
         for (set, _, points) in &runs {
@@ -134,6 +140,7 @@ impl Refiner<'_> {
         often.sort_by_key(|&(set, count)| (std::cmp::Reverse(count), set));
         often.truncate(MOST_CALLS);
         let mut calls: BTreeMap<Key, CallTrack> = BTreeMap::new();
+        let mut weights = weights.iter();
         for (set, run, points) in runs {
             let key = often.iter().any(|(often, _)| *often == set).then_some(set);
             let call = calls.entry(key).or_default();
@@ -142,6 +149,7 @@ impl Refiner<'_> {
                 points.iter().map(|point| SamplePoint { cpu_ns: cpu_ns(point.at), ..*point }).collect();
             for point in points {
                 let owner = self.refined_in(point.owner, set, time);
+                weights.next().into_iter().for_each(|weight| self.add_weight(owner, *weight));
                 call.points.push(SamplePoint { owner, ..point });
             }
             call.runs.push(TrackRun { cpu_ns: call.cpu_ns, ..run });

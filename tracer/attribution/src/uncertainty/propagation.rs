@@ -214,6 +214,7 @@ mod tests {
     use crate::time::compact_slices::InterSampleSlices;
     use crate::time::cpu_time::CpuTime;
     use crate::time::owners::{Owner, OwnerTime};
+    use crate::time::time_factors::TimeFactors;
     use energy_trace_model::ids::{StackId, ThreadKey};
     use energy_trace_model::units::MicroJoules;
     use nalgebra::DMatrix;
@@ -305,6 +306,7 @@ mod tests {
         let time = CpuTime {
             segments: vec![],
             owners: vec![owner; 2],
+            factors: TimeFactors::default(),
             slices: InterSampleSlices::default(),
             points: vec![],
             overlaps: 0,
