@@ -273,5 +273,6 @@ mod tests {
     mod over_time;
     mod powers;
     mod same_counter;
+    mod sleeps;
     mod small;
 }
