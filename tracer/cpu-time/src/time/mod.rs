@@ -1,8 +1,9 @@
 //! CPU time: who was on which CPU, for how long, and under what conditions.
 //!
 //! * `slices`: on-CPU slices, owned by the samples that fell into them; `tracks`: what is followed from
-//!   sample to sample; `unsampled`: time that no sample may stand for; `background`: which other processes
-//!   are told apart.
+//!   sample to sample; `sample_distances`: how much time each sample stands for; `time_factors`: owners have
+//!   as much; `unsampled`: time that no sample may stand for; `background`: which other processes are told
+//!   apart.
 //! * `on_cpus`: what lay on CPUs in each of many intervals; `occupancy`: who was on a domain's CPUs in each
 //!   interval between two readings.
 //! * `conditions`: hardware threads that share a core (`smt`) and clocks of CPUs (`dvfs`); `busy_cpus`: CPUs

@@ -11,10 +11,10 @@
 //!
 //! Neighbours are so on the thread's CPU time, across its sleeps and slices without a sample. Were slices
 //! borders too, what always runs first after a sleep or last before it, for less than a sampling period, would
-//! lack a quarter to a half of its time. Some of that is left, up to a sixth: samples come by the clock, which
-//! goes on while a thread sleeps. Time of a thread without samples is `[unsampled]`, and so is time in which no
-//! sample came though many were due (`unsampled`). So Σ owned + Σ unsampled = Σ slices, exactly. A sample
-//! outside every slice owns no time but is counted.
+//! lack a quarter to a half of its time. What it still lacks, as ticks come by the clock, which goes on while a
+//! thread sleeps, `time_factors` gives it. Time of a thread without samples is `[unsampled]`, and so is time in
+//! which no sample came though many were due (`unsampled`). So Σ owned + Σ unsampled = Σ slices, exactly. A
+//! sample outside every slice owns no time but is counted.
 //!
 //! Slices of one CPU cannot overlap. Where they do, a switch was lost: the earlier one ends where the later
 //! one begins, because the later one's start was seen. What the earlier one claimed beyond that is dropped
