@@ -17,7 +17,6 @@ use energy_trace_counters::Span;
 use energy_trace_cpu_time::time::cpu_time::CpuTime;
 use energy_trace_cpu_time::time::inter_sample::{NOBODY, SamplePoint, TrackRun};
 use energy_trace_cpu_time::time::owners::{Owner, OwnerId, Segment};
-use energy_trace_cpu_time::time::sample_distances::SampleDistances;
 use energy_trace_cpu_time::time::tracks::{SleepStart, Track};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, ThreadKey};
@@ -67,22 +66,21 @@ impl Refiner<'_> {
             time.slices.push_certain(segment);
         }
         self.ends(&mut tracks, time);
-        let distances = SampleDistances::of(&tracks);
         let mut own = vec![];
         for mut track in tracks {
-            let weights = distances.weights(&track);
             match self.role_of(&track) {
-                Some(role @ (Role::Native | Role::Pooled)) => self.by_calls(&track, &weights, role, time),
+                Some(role @ (Role::Native | Role::Pooled)) => self.by_calls(&track, role, time),
                 // Its slices are cut nowhere, and can wait until those of all tracks are made in their order.
                 _ if self.role(track.unseen) == Role::Own => {
-                    self.refine_samples(&mut track, &weights, time);
+                    self.refine_samples(&mut track, time);
                     let here = time.add_points(&mut track.points);
                     own.push((track, here));
                 }
                 _ => {
-                    let owners = |own: &mut Self, _, owner, span| own.stretches(owner, span, time);
-                    self.add_segments(&track, true, owners);
-                    self.by_sample(track, &weights, time);
+                    let owners =
+                        |own: &mut Self, time: &mut CpuTime, _, owner, span| own.stretches(owner, span, time);
+                    self.add_segments(&track, true, time, owners);
+                    self.by_sample(track, time);
                 }
             }
         }
@@ -98,8 +96,8 @@ impl Refiner<'_> {
     }
 
     /// One track, whose samples tell the call.
-    fn by_sample(&mut self, mut track: Track, weights: &[f64], time: &mut CpuTime) {
-        self.refine_samples(&mut track, weights, time);
+    fn by_sample(&mut self, mut track: Track, time: &mut CpuTime) {
+        self.refine_samples(&mut track, time);
         time.add_track(track, |time, points, (_, run), span, ends| match ends.known_owner() {
             Some(owner) => self.by_time(Segment { cpu: run.cpu, span, owner }, time),
             None => time.slices.push(run.cpu, span, ends, points),
@@ -107,7 +105,7 @@ impl Refiner<'_> {
     }
 
     /// Gives a track's samples to the owners that they became.
-    fn refine_samples(&mut self, track: &mut Track, weights: &[f64], time: &mut CpuTime) {
+    fn refine_samples(&mut self, track: &mut Track, time: &mut CpuTime) {
         let points = track.points.iter_mut().map(|point| (point.at, &mut point.owner));
         for (at, owner) in points.chain(track.ends.iter_mut().map(|ending| (ending.at, &mut ending.owner))) {
             let role = self.role(*owner);
@@ -115,9 +113,6 @@ impl Refiner<'_> {
                 let paths = self.requesters.who(role, track.thread, at).paths;
                 *owner = self.refined(*owner, paths, time);
             }
-        }
-        for (point, weight) in track.points.iter().zip(weights) {
-            self.add_weight(point.owner, *weight);
         }
     }
 
@@ -129,7 +124,7 @@ impl Refiner<'_> {
     }
 
     /// One track for each call that has enough samples, and one for all others.
-    fn by_calls(&mut self, track: &Track, weights: &[f64], role: Role, time: &mut CpuTime) {
+    fn by_calls(&mut self, track: &Track, role: Role, time: &mut CpuTime) {
         let runs = self.runs_of_sets(track, role);
         let mut counts: BTreeMap<SetId, usize> = BTreeMap::new();
         for (set, _, points) in &runs {
@@ -140,7 +135,6 @@ impl Refiner<'_> {
         often.sort_by_key(|&(set, count)| (std::cmp::Reverse(count), set));
         often.truncate(MOST_CALLS);
         let mut calls: BTreeMap<Key, CallTrack> = BTreeMap::new();
-        let mut weights = weights.iter();
         for (set, run, points) in runs {
             let key = often.iter().any(|(often, _)| *often == set).then_some(set);
             let call = calls.entry(key).or_default();
@@ -149,7 +143,6 @@ impl Refiner<'_> {
                 points.iter().map(|point| SamplePoint { cpu_ns: cpu_ns(point.at), ..*point }).collect();
             for point in points {
                 let owner = self.refined_in(point.owner, set, time);
-                weights.next().into_iter().for_each(|weight| self.add_weight(owner, *weight));
                 call.points.push(SamplePoint { owner, ..point });
             }
             call.runs.push(TrackRun { cpu_ns: call.cpu_ns, ..run });
@@ -167,17 +160,19 @@ impl Refiner<'_> {
         &mut self,
         track: &Track,
         several: bool,
-        mut owners: impl FnMut(&mut Self, usize, OwnerId, Span) -> Vec<(OwnerId, Span)>,
+        time: &mut CpuTime,
+        mut owners: impl FnMut(&mut Self, &mut CpuTime, usize, OwnerId, Span) -> Vec<(OwnerId, Span)>,
     ) {
         self.by_call.threads.insert(track.thread);
         let mut parts = vec![];
         for (number, run) in track.runs.iter().enumerate() {
             let inside = track.inside(run);
             let samples = if several && !inside.is_empty() { inside } else { track.around(run) };
-            track.owned_parts(run, samples, &mut parts);
+            let border = |one: &SamplePoint, next: &SamplePoint| time.borders.between(one, next);
+            track.owned_parts(run, samples, border, &mut parts);
             for (part, owner) in parts.drain(..) {
                 let segment = |(owner, span)| Segment { cpu: run.cpu, span, owner };
-                let segments = owners(self, number, owner, part).into_iter().map(segment);
+                let segments = owners(self, time, number, owner, part).into_iter().map(segment);
                 self.by_call.segments.extend(segments);
             }
         }
@@ -225,7 +220,7 @@ impl Refiner<'_> {
         let spans: Vec<Span> = runs.iter().map(|run| run.span).collect();
         let (thread, unseen, ends) = (track.thread, track.unseen, track.ends.clone());
         let of_call = Track { thread, runs, points, ends, unseen };
-        self.add_segments(&of_call, several, |own, number, owner, span| {
+        self.add_segments(&of_call, several, time, |own, time, number, owner, span| {
             vec![(own.of_set(owner, (track, spans[number]), sets[number], time), span)]
         });
         time.add_track(of_call, |time, points, (position, run), span, mut ends| {

@@ -42,7 +42,6 @@ use energy_trace_cpu_time::time::cpu_time::CpuTime;
 use energy_trace_cpu_time::time::launchers::Launchers;
 use energy_trace_cpu_time::time::owners::{OTHER, Owner, OwnerId, OwnerTime, Segment};
 use energy_trace_cpu_time::time::slices::SampledTime;
-use energy_trace_cpu_time::time::time_factors::TimeFactors;
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::ids::{CpuId, StackId, ThreadKey};
 use energy_trace_model::profile::{EnergyByClass, ProfileRow};
@@ -94,16 +93,14 @@ pub struct Logical {
 /// samples.
 pub fn refine(recording: &Recording, sampled: SampledTime, span: Span) -> (CpuTime, Delegation) {
     let threads = Threads::of(recording, span);
-    let SampledTime { segments, owners, certain, tracks, overlaps } = sampled;
+    let SampledTime { segments, owners, certain, tracks, borders, overlaps } = sampled;
     let mut refiner =
         Refiner::new(RequesterIndex::new(recording, &threads), &recording.requests.waits, &owners);
-    let factors = TimeFactors::default();
     let mut time =
-        CpuTime { segments, owners, factors, slices: InterSampleSlices::default(), points: vec![], overlaps };
+        CpuTime { segments, owners, borders, slices: InterSampleSlices::default(), points: vec![], overlaps };
     refiner.cut_segments(&certain, &mut time);
     refiner.recount_samples(&recording.samples, &mut time);
     let (seen, ()) = both(|| seen(&recording.samples), || refiner.add_tracks(&certain, tracks, &mut time));
-    refiner.share_out(&mut time);
     let launches = recording.gpu.launches.iter();
     let of_batches = launches.map(|batch| refiner.launchers(batch, &mut time)).collect();
     let busy = recording.gpu.busy.iter();
@@ -139,8 +136,6 @@ struct Refiner<'a> {
     base_of: HashMap<OwnerId, OwnerId>,
     set_ids: HashMap<Vec<Vec<RequestHop>>, SetId>,
     by_call: ByCall,
-    /// What each owner's samples stand for, in nanoseconds.
-    weights: Vec<f64>,
     delegation: Delegation,
 }
 
@@ -162,7 +157,6 @@ impl<'a> Refiner<'a> {
             base_of,
             set_ids,
             by_call: ByCall::default(),
-            weights: vec![],
             delegation: Delegation::default(),
         }
     }
@@ -196,26 +190,6 @@ impl<'a> Refiner<'a> {
             segments.sort_by_key(|segment| (segment.cpu, segment.span));
         }
         time.segments = segments;
-    }
-
-    /// A sample of this owner stands for so many nanoseconds.
-    fn add_weight(&mut self, owner: OwnerId, weight: f64) {
-        let owner = owner as usize;
-        self.weights.resize(self.weights.len().max(owner + 1), 0.0);
-        self.weights[owner] += weight;
-    }
-
-    /// Gives owners their time by what their samples stand for. How long a thread ran for whom is known exactly, and
-    /// stays as it is.
-    fn share_out(&self, time: &mut CpuTime) {
-        let mut numbers = HashMap::new();
-        let mut whole = |(owner, of): (usize, &OwnerTime)| {
-            let thread = if let Owner::Target(thread, _) = of.owner { Some(thread) } else { None };
-            let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
-            *numbers.entry((thread, self.delegation.requesters_of(owner))).or_insert(next)
-        };
-        let wholes = time.owners.iter().enumerate().map(&mut whole).collect();
-        time.factors = TimeFactors::share_out(&mut time.owners, &self.weights, wholes);
     }
 
     /// Gives samples to the owners that their own became.
@@ -312,6 +286,7 @@ impl<'a> Refiner<'a> {
             self.delegation.of_owner.resize(number, None);
             self.delegation.of_owner.push(Some(set));
             self.base_of.insert(id, owner);
+            time.borders.copy(id, owner);
             id
         })
     }

@@ -45,7 +45,6 @@ impl<'a> Basis<'a> {
         Subject {
             intervals,
             segments: self.segments_of(domain),
-            factors: &self.time.factors,
             slices: self.time.slices.of_domain(&self.time.points, |cpu| self.cpus.covers(domain.scope, cpu)),
             points: &self.time.points,
             start: self.span.start,

@@ -11,7 +11,6 @@ use crate::power_model::training_subset::TrainingSubset;
 use crate::split::by_power::{PowerSplit, Splitter};
 use crate::split::by_time::{ByTime, Shares, present_in};
 use crate::split::idle::distribute_idle;
-use crate::time::occupancy::fitted;
 use crate::time::owners::{Owner, OwnerTime};
 use crate::timeline::EnergyInterval;
 use crate::uncertainty::propagation;
@@ -24,9 +23,7 @@ pub(super) fn charge_by_cpu_time(result: &mut DomainResult, domain: &Domain, bas
     let metered = &result.metered;
     let owners = basis.time.owners.len();
     let subject = basis.subject(domain, &metered.timeline.intervals);
-    let Subject { intervals, segments, factors, .. } = &subject;
-    let factors = fitted(intervals, segments, factors);
-    let by_time = |dynamic: &[MicroJoules]| ByTime::of(dynamic, intervals, segments, &factors, owners);
+    let by_time = |dynamic: &[MicroJoules]| ByTime::of(dynamic, subject.intervals, &subject.segments, owners);
     let (plain, powers) = both(|| by_time(&metered.dynamic), || learn(domain, &subject, metered));
     let plain = if powers.dynamic == metered.dynamic { plain } else { by_time(&powers.dynamic) };
     let split = split_by_powers(&powers, &basis.time.owners);
@@ -93,13 +90,11 @@ fn learn<'a>(domain: &Domain, subject: &'a Subject<'a>, metered: &Metered) -> Po
 /// The split by expected times and powers, where there are powers.
 fn split_by_powers(powers: &Powers<'_>, owners: &[OwnerTime]) -> Option<Split> {
     let model = powers.model.model()?;
-    let Subject { intervals, segments, factors, tree, points, .. } = powers.subject;
+    let Subject { intervals, segments, tree, points, .. } = powers.subject;
     let subset = &powers.subset;
     let splitter = Splitter { model, tree, owners, points, subset };
     let present = |intervals: &[EnergyInterval], at: usize| {
-        intervals
-            .get(at)
-            .map_or_else(Default::default, |interval| present_in(interval.span, segments, factors))
+        intervals.get(at).map_or_else(Default::default, |interval| present_in(interval.span, segments))
     };
     let whole = splitter.split(&powers.dynamic, powers.slices_in(intervals), |at| present(intervals, at));
     let of_subset = || {

@@ -22,10 +22,9 @@ use crate::ledger::result::DomainResult;
 use crate::time::cpu_time::CpuTime;
 use crate::time::cpus::Cpus;
 use crate::time::launchers::Launchers;
-use crate::time::occupancy::presences;
+use crate::time::occupancy::{Presence, presences};
 use crate::time::on_cpus::OfDomain;
 use crate::time::owners::Owner;
-use crate::time::owners::Presence;
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::ids::CpuId;
 use energy_trace_model::profile::over_time::{BinEnergy, Bins, RowBin};
@@ -72,7 +71,7 @@ impl Attributed<'_> {
     }
 
     fn presences(&self, bins: &Bins, is_of: impl Fn(CpuId) -> bool) -> Vec<Presence> {
-        presences(&spans(bins), &OfDomain::new(&self.time.segments, is_of), &self.time.factors)
+        presences(&spans(bins), &OfDomain::new(&self.time.segments, is_of))
     }
 
     /// CPU time of all but the target.

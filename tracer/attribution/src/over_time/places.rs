@@ -6,7 +6,7 @@
 use crate::delegation::Sourced;
 use crate::ledger::result::DomainResult;
 use crate::time::launchers::Launchers;
-use crate::time::owners::Presence;
+use crate::time::occupancy::Presence;
 use crate::time::owners::{Owner, OwnerId, OwnerTime};
 use energy_trace_model::profile::over_time::{BinEnergy, Bins};
 use energy_trace_model::recording::Recording;

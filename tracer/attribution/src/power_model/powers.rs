@@ -21,7 +21,6 @@ use crate::time::conditions::Conditions;
 use crate::time::inter_sample::SamplePoint;
 use crate::time::on_cpus::OfDomain;
 use crate::time::owners::Segment;
-use crate::time::time_factors::TimeFactors;
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::clock::KtimeNs;
 use energy_trace_model::profile::options::Method;
@@ -32,7 +31,6 @@ use std::ops::Range;
 pub(crate) struct Subject<'a> {
     pub(crate) intervals: &'a [EnergyInterval],
     pub(crate) segments: OfDomain<'a, Segment>,
-    pub(crate) factors: &'a TimeFactors,
     /// The same time between samples.
     pub(crate) slices: DomainSlices<'a>,
     pub(crate) points: &'a [SamplePoint],
@@ -233,7 +231,6 @@ mod tests {
     use crate::tests::slices::certain_slices;
     use crate::tests::vectors::near;
     use crate::time::owners::Segment;
-    use crate::time::time_factors::TimeFactors;
     use energy_trace_model::ids::CpuId;
 
     const WINDOWS: u64 = 200;
@@ -291,10 +288,8 @@ mod tests {
         let mut segments = slices.to_vec();
         segments.sort_by_key(|segment| (segment.cpu, segment.span));
         let (tree, conditions) = (flat_tree(functions), Conditions::default());
-        let factors = TimeFactors::default();
         let subject = Subject {
             intervals: &intervals,
-            factors: &factors,
             segments: OfDomain::new(&segments, |_| true),
             slices: certain_slices(slices),
             points: &[],

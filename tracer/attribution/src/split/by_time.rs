@@ -13,10 +13,9 @@
 //!
 //! Here is the split by time alone, which every report shows beside the weighted one (`by_power`).
 
-use crate::time::occupancy::each_presence;
+use crate::time::occupancy::{Presence, each_presence};
 use crate::time::on_cpus::OfDomain;
-use crate::time::owners::{OwnerId, Presence, Segment};
-use crate::time::time_factors::TimeFactors;
+use crate::time::owners::{OwnerId, Segment};
 use crate::timeline::{EnergyInterval, Span};
 use energy_trace_model::units::{MicroJoules, MicroWatts};
 
@@ -78,7 +77,6 @@ impl ByTime {
         dynamic: &[MicroJoules],
         intervals: &[EnergyInterval],
         segments: &OfDomain<'_, Segment>,
-        factors: &TimeFactors,
         owners: usize,
     ) -> Self {
         let spans: Vec<Span> = intervals.iter().map(|interval| interval.span).collect();
@@ -86,7 +84,7 @@ impl ByTime {
         let chunks = segments.in_chunks_of(length, &spans, |chunk| {
             let mut sums = Self::nothing(owners);
             let mut weights = vec![];
-            each_presence(segments, factors, chunk, |interval, present| {
+            each_presence(segments, chunk, |interval, present| {
                 let energy = dynamic.get(interval).copied().unwrap_or_default();
                 sums.split(energy, present, &mut weights);
             });
@@ -129,13 +127,9 @@ impl ByTime {
 }
 
 /// Who was present in an interval, and for how long.
-pub(crate) fn present_in(
-    interval: Span,
-    segments: &OfDomain<'_, Segment>,
-    factors: &TimeFactors,
-) -> (Vec<OwnerId>, Vec<u64>) {
+pub(crate) fn present_in(interval: Span, segments: &OfDomain<'_, Segment>) -> (Vec<OwnerId>, Vec<u64>) {
     let mut found = (vec![], vec![]);
-    each_presence(segments, factors, segments.within(&[interval], 0), |_, present| {
+    each_presence(segments, segments.within(&[interval], 0), |_, present| {
         found = present.iter().map(|presence| (presence.owner, presence.ns)).unzip();
     });
     found
@@ -143,7 +137,7 @@ pub(crate) fn present_in(
 
 #[cfg(test)]
 mod tests {
-    use super::{ByTime, MicroJoules, MicroWatts, OfDomain, Segment, TimeFactors, idle_of, present_in};
+    use super::{ByTime, MicroJoules, MicroWatts, OfDomain, Segment, idle_of, present_in};
     use crate::timeline::{EnergyInterval, Span};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::CpuId;
@@ -162,13 +156,12 @@ mod tests {
         let dynamic = [400, 70, -9].map(MicroJoules::from_uj);
         let interval =
             |i: u64| EnergyInterval { span: span(100 * i, 100 * (i + 1)), energy: MicroJoules::ZERO };
-        let factors = TimeFactors::default();
-        let found = ByTime::of(&dynamic, &[0, 1, 2].map(interval), &segments, &factors, 2);
+        let found = ByTime::of(&dynamic, &[0, 1, 2].map(interval), &segments, 2);
         assert_eq!(found.shares.of_owner, [300, 100 - 9].map(MicroJoules::from_uj));
         assert_eq!((found.shares.residual.as_uj(), found.shares.negative.as_uj()), (70, -9));
         assert_eq!(found.ns, [30, 15]);
-        assert_eq!(present_in(span(0, 100), &segments, &factors), (vec![0, 1], vec![30, 10]));
-        assert_eq!(present_in(span(100, 200), &segments, &factors), (vec![], vec![]));
+        assert_eq!(present_in(span(0, 100), &segments), (vec![0, 1], vec![30, 10]));
+        assert_eq!(present_in(span(100, 200), &segments), (vec![], vec![]));
     }
 
     /// The idle baseline is rounded once, not once an interval.

@@ -211,10 +211,10 @@ mod tests {
     use crate::power_model::learn::{Model, PowerModel};
     use crate::power_model::tests::toy::{Toy, flat_tree};
     use crate::tests::vectors::near;
+    use crate::time::borders::Borders;
     use crate::time::compact_slices::InterSampleSlices;
     use crate::time::cpu_time::CpuTime;
     use crate::time::owners::{Owner, OwnerTime};
-    use crate::time::time_factors::TimeFactors;
     use energy_trace_model::ids::{StackId, ThreadKey};
     use energy_trace_model::units::MicroJoules;
     use nalgebra::DMatrix;
@@ -306,7 +306,7 @@ mod tests {
         let time = CpuTime {
             segments: vec![],
             owners: vec![owner; 2],
-            factors: TimeFactors::default(),
+            borders: Borders::default(),
             slices: InterSampleSlices::default(),
             points: vec![],
             overlaps: 0,

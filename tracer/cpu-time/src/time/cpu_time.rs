@@ -3,10 +3,10 @@
 //! Made by `delegation::refine` of what samples show (`slices::SampledTime`). Leaves out what was probably
 //! done between samples.
 
+use super::borders::Borders;
 use super::compact_slices::InterSampleSlices;
 use super::inter_sample::{Ends, NO_GAP, SamplePoint, TrackRun};
 use super::owners::{OwnerTime, Segment};
-use super::time_factors::TimeFactors;
 use super::tracks::Track;
 use crate::timeline::Span;
 use energy_trace_model::clock::KtimeNs;
@@ -20,8 +20,8 @@ pub struct CpuTime {
     pub segments: Vec<Segment>,
     /// Owners; the first is `Owner::Other`.
     pub owners: Vec<OwnerTime>,
-    /// By how much more or less time they have than their segments.
-    pub factors: TimeFactors,
+    /// Where the time of samples ends.
+    pub borders: Borders,
     /// The same time between neighbouring samples, ordered by CPU and start.
     pub slices: InterSampleSlices,
     /// Samples that fell into slices, by track and time.

@@ -65,10 +65,10 @@ impl Cpus {
 #[cfg(test)]
 mod tests {
     use super::{CpuId, Cpus, Recording, Scope, SocketId};
+    use crate::time::borders::Borders;
     use crate::time::compact_slices::InterSampleSlices;
     use crate::time::cpu_time::CpuTime;
     use crate::time::owners::Segment;
-    use crate::time::time_factors::TimeFactors;
     use crate::timeline::Span;
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::DomainId;
@@ -117,7 +117,7 @@ mod tests {
         };
         let segments = vec![segment(0, 0, 9), segment(7, 2, 7), segment(8, 4, 7)];
         let time = CpuTime {
-            factors: TimeFactors::default(),
+            borders: Borders::default(),
             segments,
             owners: vec![],
             slices: InterSampleSlices::default(),

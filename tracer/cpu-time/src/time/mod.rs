@@ -1,8 +1,8 @@
 //! CPU time: who was on which CPU, for how long, and under what conditions.
 //!
 //! * `slices`: on-CPU slices, owned by the samples that fell into them; `tracks`: what is followed from
-//!   sample to sample; `sample_distances`: how much time each sample stands for; `time_factors`: owners have
-//!   as much; `unsampled`: time that no sample may stand for; `background`: which other processes are told
+//!   sample to sample; `sample_distances`: how much time each sample stands for; `borders`: owners have as
+//!   much; `unsampled`: time that no sample may stand for; `background`: which other processes are told
 //!   apart.
 //! * `on_cpus`: what lay on CPUs in each of many intervals; `occupancy`: who was on a domain's CPUs in each
 //!   interval between two readings.
@@ -13,6 +13,7 @@
 //! Leaves out what threads did between two samples (`between_samples`).
 
 pub mod background;
+pub mod borders;
 pub mod busy_cpus;
 pub mod compact_slices;
 pub mod conditions;
@@ -27,6 +28,5 @@ pub mod owners;
 pub mod sample_distances;
 pub mod slices;
 pub mod smt;
-pub mod time_factors;
 pub mod tracks;
 pub mod unsampled;

@@ -1,54 +1,38 @@
 //! Who was on the CPUs of a domain in each of its intervals, and for how long.
 
 use crate::time::on_cpus::{InIntervals, OfDomain};
-use crate::time::owners::{Presence, Segment};
-use crate::time::time_factors::TimeFactors;
+use crate::time::owners::{OwnerId, Segment};
 use crate::timeline::{EnergyInterval, Span};
 
+/// On-CPU time of one owner in one interval, over all CPUs of the domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Presence {
+    /// Position of the interval.
+    pub interval: u32,
+    /// Who.
+    pub owner: OwnerId,
+    /// For how long, in nanoseconds.
+    pub ns: u64,
+}
+
 /// Presences ordered by interval and owner, one for each pair; `intervals` are in time order without overlap.
-pub fn presences(
-    intervals: &[EnergyInterval],
-    segments: &OfDomain<'_, Segment>,
-    factors: &TimeFactors,
-) -> Vec<Presence> {
+pub fn presences(intervals: &[EnergyInterval], segments: &OfDomain<'_, Segment>) -> Vec<Presence> {
     let spans: Vec<Span> = intervals.iter().map(|interval| interval.span).collect();
     let of_chunks = segments.in_chunks(&spans, |chunk| {
         let mut found: Vec<Presence> = vec![];
-        each_presence(segments, factors, chunk, |_, present| found.extend_from_slice(present));
+        each_presence(segments, chunk, |_, present| found.extend_from_slice(present));
         found
     });
     of_chunks.concat()
 }
 
-/// Presences that factors are fitted to, at most: more say nothing new.
-const MOST_FITTED: usize = 500_000;
-const MOST_INTERVALS: usize = 4_096;
-
-/// Factors for these intervals, fitted to some of them, evenly over the run.
-pub fn fitted(
-    intervals: &[EnergyInterval],
-    segments: &OfDomain<'_, Segment>,
-    factors: &TimeFactors,
-) -> TimeFactors {
-    let every =
-        segments.all().len().div_ceil(MOST_FITTED).max(intervals.len().div_ceil(MOST_INTERVALS)).max(1);
-    let spans: Vec<Span> = intervals.iter().step_by(every).map(|interval| interval.span).collect();
-    let found = segments.in_chunks(&spans, |chunk| {
-        let mut found = vec![];
-        each_presence(segments, &TimeFactors::default(), chunk, |_, present| found.push(present.to_vec()));
-        found
-    });
-    factors.fitted(&found.concat())
-}
-
 /// Calls `of` with each interval's number, and who was present in it, ordered by owner.
 pub fn each_presence(
     segments: &OfDomain<'_, Segment>,
-    factors: &TimeFactors,
     chunk: InIntervals<'_, Segment>,
     mut of: impl FnMut(usize, &[Presence]),
 ) {
-    let (mut present, mut room): (Vec<Presence>, _) = (vec![], factors.room());
+    let mut present: Vec<Presence> = vec![];
     chunk.each(|number, here| {
         let interval = u32::try_from(number).unwrap_or(u32::MAX);
         present.clear();
@@ -60,14 +44,13 @@ pub fn each_presence(
                 _ => present.push(Presence { interval, owner, ns }),
             }
         }
-        factors.scale(&mut present, &mut room);
         of(number, &present);
     });
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{OfDomain, Presence, Segment, TimeFactors, presences};
+    use super::{OfDomain, Presence, Segment, presences};
     use crate::timeline::{EnergyInterval, Span};
     use energy_trace_model::clock::KtimeNs;
     use energy_trace_model::ids::CpuId;
@@ -87,7 +70,7 @@ mod tests {
         let segments =
             [segment(0, 0, 25, 1), segment(0, 26, 45, 2), segment(1, 15, 18, 1), segment(1, 60, 70, 2)];
         let expected = [(0, 1, 13), (1, 1, 5), (1, 2, 4), (2, 2, 5)];
-        let found = presences(&intervals, &OfDomain::new(&segments, |_| true), &TimeFactors::default());
+        let found = presences(&intervals, &OfDomain::new(&segments, |_| true));
         assert_eq!(found, expected.map(|(interval, owner, ns)| Presence { interval, owner, ns }));
     }
 }

@@ -45,17 +45,6 @@ pub struct Segment {
     pub owner: OwnerId,
 }
 
-/// On-CPU time of one owner in one interval, over all CPUs of the domain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Presence {
-    /// Position of the interval.
-    pub interval: u32,
-    /// Who.
-    pub owner: OwnerId,
-    /// For how long, in nanoseconds.
-    pub ns: u64,
-}
-
 /// Owners by number, and numbers by owner.
 #[derive(Debug)]
 pub(super) struct Owners {

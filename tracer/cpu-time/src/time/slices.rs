@@ -12,7 +12,7 @@
 //! Neighbours are so on the thread's CPU time, across its sleeps and slices without a sample. Were slices
 //! borders too, what always runs first after a sleep or last before it, for less than a sampling period, would
 //! lack a quarter to a half of its time. What it still lacks, as ticks come by the clock, which goes on while a
-//! thread sleeps, `time_factors` gives it. Time of a thread without samples is `[unsampled]`, and so is time in
+//! thread sleeps, `borders` give it. Time of a thread without samples is `[unsampled]`, and so is time in
 //! which no sample came though many were due (`unsampled`). So Σ owned + Σ unsampled = Σ slices, exactly. A
 //! sample outside every slice owns no time but is counted.
 //!
@@ -21,6 +21,7 @@
 //! and the overlap counted.
 
 use super::background::BackgroundProcesses;
+use super::borders::Borders;
 use super::inter_sample::{SamplePoint, TrackRun};
 use super::owners::{Owner, OwnerId, OwnerTime, Owners, Segment};
 use super::tracks::Track;
@@ -42,6 +43,8 @@ pub struct SampledTime {
     pub certain: Vec<Segment>,
     /// One track a thread of the target.
     pub tracks: Vec<Track>,
+    /// Where the time of samples ends.
+    pub borders: Borders,
     /// Slices that began before the one before them ended.
     pub overlaps: u64,
 }
@@ -62,8 +65,10 @@ impl SampledTime {
         let threads = by_thread(samples, &mut owners);
         let tracks = tracks(&slices, &threads, &mut owners);
         drop(threads);
-        let (segments, certain) = segments(&slices, &unseen, samples.len(), &tracks, background, &mut owners);
-        Self { segments, owners: owners.list, certain, tracks, overlaps }
+        let borders = Borders::of(&tracks);
+        let threads = (&tracks[..], &borders);
+        let (segments, certain) = segments(&slices, &unseen, samples.len(), threads, background, &mut owners);
+        Self { segments, owners: owners.list, certain, tracks, borders, overlaps }
     }
 }
 
@@ -88,7 +93,7 @@ fn segments(
     slices: &[Slice],
     unseen: &[Slice],
     samples: usize,
-    tracks: &[Track],
+    (tracks, borders): (&[Track], &Borders),
     background: &BackgroundProcesses,
     owners: &mut Owners,
 ) -> (Vec<Segment>, Vec<Segment>) {
@@ -103,7 +108,8 @@ fn segments(
         };
         let track = tracks.binary_search_by_key(&thread, |track| track.thread).map(|at| &tracks[at]);
         if let Some((track, run)) = track.ok().and_then(|track| Some((track, track.run(slice.cpu, span)?))) {
-            track.owned_parts(run, track.around(run), &mut parts);
+            let border = |one: &SamplePoint, next: &SamplePoint| borders.between(one, next);
+            track.owned_parts(run, track.around(run), border, &mut parts);
         }
         segments.extend(parts.drain(..).map(|(part, owner)| owners.segment(slice.cpu, part, owner)));
     }

@@ -67,16 +67,21 @@ impl Track {
     }
 
     /// The parts of a run and which of these samples owns each, in time order; neighbours with one owner are one
-    /// part.
-    pub fn owned_parts(&self, run: &TrackRun, samples: &[SamplePoint], parts: &mut Vec<(Span, OwnerId)>) {
+    /// part. `border` is the track's CPU time at which one sample's time ends and the next one's begins.
+    pub fn owned_parts(
+        &self,
+        run: &TrackRun,
+        samples: &[SamplePoint],
+        border: impl Fn(&SamplePoint, &SamplePoint) -> u64,
+        parts: &mut Vec<(Span, OwnerId)>,
+    ) {
         if samples.is_empty() {
             parts.push((run.span, self.unseen));
         }
         let mut start = run.span.start;
         let mut samples = samples.iter().peekable();
         while let Some(point) = samples.next() {
-            let half_way = |next: &&SamplePoint| run.at(point.cpu_ns.midpoint(next.cpu_ns));
-            let end = samples.peek().map_or(run.span.end, half_way);
+            let end = samples.peek().map_or(run.span.end, |next| run.at(border(point, next)));
             match parts.last_mut() {
                 Some((part, last)) if *last == point.owner => part.end = end,
                 _ if start < end => parts.push((Span { start, end }, point.owner)),
@@ -210,7 +215,8 @@ mod tests {
         for run in &track.runs {
             let mut parts = vec![];
             let run = track.run(run.cpu, run.span).unwrap();
-            track.owned_parts(run, track.around(run), &mut parts);
+            let half_way = |one: &SamplePoint, next: &SamplePoint| one.cpu_ns.midpoint(next.cpu_ns);
+            track.owned_parts(run, track.around(run), half_way, &mut parts);
             let of = |(span, owner): (Span, u32)| (span.start.as_ns(), span.end.as_ns(), owner);
             found.extend(parts.into_iter().map(of));
         }
