@@ -154,8 +154,8 @@ impl Refiner<'_> {
         }
     }
 
-    /// Segments of a track's runs. In a track of `several` calls a run that has samples is theirs alone: those of
-    /// another call say nothing of it. `owners` says to whom an owner's time goes in the run of this number.
+    /// Segments of a track's runs, of one call or of `several`. `owners` says to whom an owner's time goes in the run of
+    /// this number.
     fn add_segments(
         &mut self,
         track: &Track,
@@ -164,10 +164,13 @@ impl Refiner<'_> {
         mut owners: impl FnMut(&mut Self, &mut CpuTime, usize, OwnerId, Span) -> Vec<(OwnerId, Span)>,
     ) {
         self.by_call.threads.insert(track.thread);
+        // Where runs are not shared, borders are those of the thread.
+        if !several {
+            time.borders.add(track);
+        }
         let mut parts = vec![];
         for (number, run) in track.runs.iter().enumerate() {
-            let inside = track.inside(run);
-            let samples = if several && !inside.is_empty() { inside } else { track.around(run) };
+            let samples = track.sharing(run, several);
             let border = |one: &SamplePoint, next: &SamplePoint| time.borders.between(one, next);
             track.owned_parts(run, samples, border, &mut parts);
             for (part, owner) in parts.drain(..) {

@@ -26,30 +26,36 @@ const WEIGHTS: (f64, f64) = (0.1, 10.0);
 #[derive(Clone, Debug, Default)]
 pub struct Borders {
     weights: Vec<f64>,
+    distances: SampleDistances,
 }
 
-/// The weights of a track's owners, from this one on.
-type OfTrack = (usize, Vec<f64>);
-
 impl Borders {
-    /// From all tracks, whose owners are those of no other track.
+    /// From all tracks.
     pub(super) fn of(tracks: &[Track]) -> Self {
         let distances = SampleDistances::of(tracks);
         let samples: usize = tracks.iter().map(|track| track.points.len()).sum();
-        let mut borders = Self::default();
-        for (first, weights) in map(tracks, samples, |track| of_track(track, &distances)) {
-            borders.weights.resize(borders.weights.len().max(first + weights.len()), 1.0);
-            borders.weights[first..first + weights.len()].copy_from_slice(&weights);
-        }
+        let found = map(tracks, samples, |track| of_track(track, &distances));
+        let mut borders = Self { weights: vec![], distances };
+        found.into_iter().flatten().for_each(|(owner, weight)| borders.set(owner, weight));
         borders
+    }
+
+    /// Those of one more track: a part of another one, whose owners were made of that one's and are in no other.
+    pub fn add(&mut self, track: &Track) {
+        let found = of_track(track, &self.distances);
+        found.into_iter().for_each(|(owner, weight)| self.set(owner, weight));
+    }
+
+    fn set(&mut self, owner: usize, weight: f64) {
+        self.weights.resize(self.weights.len().max(owner + 1), 1.0);
+        self.weights[owner] = weight;
     }
 
     /// An owner that was made of another one draws as it does.
     pub fn copy(&mut self, to: OwnerId, from: OwnerId) {
         let weight = self.weight(from);
         if weight != 1.0 {
-            self.weights.resize(self.weights.len().max(to as usize + 1), 1.0);
-            self.weights[to as usize] = weight;
+            self.set(to as usize, weight);
         }
     }
 
@@ -64,8 +70,7 @@ impl Borders {
 
     /// A track's CPU time where that of a sample ends and that of the next one begins, in nanoseconds.
     pub fn between(&self, left: &SamplePoint, right: &SamplePoint) -> u64 {
-        let way = right.cpu_ns.saturating_sub(left.cpu_ns);
-        left.cpu_ns.saturating_add(scaled(way, self.part(left.owner, right.owner)))
+        between(left, right, self.part(left.owner, right.owner))
     }
 }
 
@@ -73,23 +78,25 @@ fn part(left: f64, right: f64) -> f64 {
     left / (left + right)
 }
 
+/// The CPU time at this part of the way from one sample to the next.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "a time"
 )]
-fn scaled(ns: u64, part: f64) -> u64 {
-    (ns as f64 * part) as u64
+fn between(left: &SamplePoint, right: &SamplePoint, part: f64) -> u64 {
+    let way = right.cpu_ns.saturating_sub(left.cpu_ns);
+    left.cpu_ns.saturating_add((way as f64 * part) as u64)
 }
 
 /// Weights with which each owner of a track has what its samples stand for.
-fn of_track(track: &Track, distances: &SampleDistances) -> OfTrack {
+fn of_track(track: &Track, distances: &SampleDistances) -> Vec<(usize, f64)> {
     if track.points.len() < FEWEST_SAMPLES {
-        return (0, vec![]);
+        return vec![];
     }
     let owners = || track.points.iter().map(|point| point.owner as usize);
-    let (Some(first), Some(last)) = (owners().min(), owners().max()) else { return (0, vec![]) };
+    let (Some(first), Some(last)) = (owners().min(), owners().max()) else { return vec![] };
     let whole = whole_ns(track);
     let mut due = vec![0.0; last - first + 1];
     owners().zip(distances.weights(track)).for_each(|(owner, ns)| due[owner - first] += ns);
@@ -100,7 +107,7 @@ fn of_track(track: &Track, distances: &SampleDistances) -> OfTrack {
         let found = times(track, first, &weights, whole);
         let wrong: f64 = found.iter().zip(&due).map(|(found, due)| (found - due).abs()).sum();
         if round == 0 && wrong < LEAST_WRONG * whole {
-            return (first, vec![]);
+            break;
         }
         for ((weight, found), due) in
             weights.iter_mut().zip(found).zip(&due).filter(|((_, found), _)| *found > 0.0)
@@ -108,7 +115,7 @@ fn of_track(track: &Track, distances: &SampleDistances) -> OfTrack {
             *weight = (*weight * due / found).clamp(WEIGHTS.0, WEIGHTS.1);
         }
     }
-    (first, weights)
+    (first..).zip(weights).zip(due).filter(|(_, due)| *due > 0.0).map(|(weight, _)| weight).collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a time")]

@@ -66,6 +66,13 @@ impl Track {
         self.points.get(start.saturating_sub(1)..self.points.len().min(end + 1)).unwrap_or_default()
     }
 
+    /// The samples that share a run. In a track of `several` calls a run that has samples is theirs alone: those of
+    /// another call say nothing of it.
+    pub fn sharing(&self, run: &TrackRun, several: bool) -> &[SamplePoint] {
+        let inside = self.inside(run);
+        if several && !inside.is_empty() { inside } else { self.around(run) }
+    }
+
     /// The parts of a run and which of these samples owns each, in time order; neighbours with one owner are one
     /// part. `border` is the track's CPU time at which one sample's time ends and the next one's begins.
     pub fn owned_parts(
