@@ -12,14 +12,14 @@
 //! ```text
 //! Var E(S) = eᵀ R e  +  v (1 − v / v_all)  +  Σ_c pool_c  +  (σ_idle · T · time(S) / time)²  +  Σ_o w_o² p_o (1 − p_o)
 //!                                                                    e: energy of S by column, v: Σ variance of its rows
-//! pool_c   = (τ_p E_c)² ((1 − f)² A + f² (H − A))                    f: S's part of column c, A: Σ of squares of its paths' parts, H: of all
+//! pool_c   = (τ_p E_c)² ((1 − f)² A + f² (H − A)) + E_c² f (1 − f) / n_c        f: S's part of column c, A: Σ of squares of its paths' parts, H: of all
 //! pools    = Σ_c pool_c + τ_f² Σ_g (Σ_c E_gc(S) − f_c E_gc)²         E_gc: energy of innermost function g in column c
 //! ```
 //!
 //! R: relative covariance of the columns' energies, from the covariance of the watts. v: variance by times that only samples saw; what
 //! one function of two has too much the other has too little, so that the variance of everything together is zero. A column
 //! may hold several call paths that the run does not tell apart; they share its energy by time, though each may draw more or less than the
-//! others (τ_p), and an innermost function more or less wherever it is called (τ_f). w_o: energy that was given in equal parts to several calls,
+//! others (τ_p), and an innermost function more or less wherever it is called (τ_f); and which of its n_c samples were whose is chance. w_o: energy that was given in equal parts to several calls,
 //! because nothing tells which of them asked, and of which S has the part p_o: it may all be one call's. Leaves out the sensor's own error, which no counter shows, and how much another run of the same program would differ.
 
 use energy_trace_model::collections::Fill as _;
@@ -45,7 +45,7 @@ pub const OF_COLUMN: f64 = 0.12;
 pub const OF_FUNCTION: f64 = 0.12;
 /// Least and most that a function may draw in parts of the mean, where a run shows nothing.
 pub const PLAUSIBLE: (f64, f64) = (0.1, 4.0);
-/// What call paths in one column may draw.
+/// What call paths in one column may draw, where the run does not show it.
 const OF_PATH: f64 = OF_CALLERS + OF_COLUMN;
 /// An energy whose interval reaches further than this part of it is flagged: the run does not show it.
 const WIDE: f64 = 0.15;
@@ -216,6 +216,7 @@ impl<'a> Collector<'a> {
         by_watts.max(0.0)
             + self.sampling(self.variance)
             + self.by_pools()
+            + self.by_shares()
             + idle * idle
             + self.by_requesters()
     }
@@ -237,7 +238,14 @@ impl<'a> Collector<'a> {
             let apart = (1.0 - part).powi(2) * own + part * part * (pool.square - own).max(0.0);
             pool.joules.powi(2) * apart
         };
-        OF_PATH * self.pooled().map(square).sum::<f64>() + OF_FUNCTION * self.by_functions()
+        let believed = OF_PATH * self.pooled().map(square).sum::<f64>() + OF_FUNCTION * self.by_functions();
+        self.of.apart.map_or(believed, |apart| believed * apart / (OF_PATH + OF_FUNCTION))
+    }
+
+    /// Variance by which samples of a column were whose.
+    fn by_shares(&self) -> f64 {
+        let shares = self.pooled().filter(|(_, pool, _)| pool.samples > 0.0);
+        shares.map(|(_, pool, part)| pool.joules.powi(2) * part * (1.0 - part) / pool.samples).sum()
     }
 
     /// Σ_g (Σ_c E_gc(S) − f_c E_gc)²: functions that the rows have add up over columns, the others' are taken column by column.

@@ -46,7 +46,7 @@ fn the_whole_is_sure() {
 #[test]
 fn the_program_beside_others() {
     let mut beside = certainty(false);
-    let pool = |joules| Pool { joules, square: 1.0, functions: 0.0 };
+    let pool = |joules| Pool { joules, square: 1.0, ..Pool::default() };
     let domain = &mut beside.domains[0];
     domain.functions = [((0, 0), 10.0)].into();
     (domain.energy, domain.seconds, domain.variance) = (vec![vec![in_column(0, 10.0)]], vec![1.0], vec![0.0]);
@@ -80,7 +80,7 @@ fn the_program_beside_others() {
 /// call paths of one kernel may differ. Without the sum both may have twice as much.
 #[test]
 fn columns_whose_sum_is_known() {
-    let pool = |joules| Pool { joules, square: 1.0, functions: 0.0 };
+    let pool = |joules| Pool { joules, square: 1.0, ..Pool::default() };
     let column = |joules: f64, group| Column { identified: false, bounds: (0.0, 30.0 / joules), group };
     let with = |group: Option<ColumnGroup>| {
         let mut certainty = certainty(true);
@@ -257,7 +257,7 @@ fn two_paths(functions: [u32; 2]) -> Certainty {
         energy: vec![of(10.0, 0.25, functions[0]), of(30.0, 0.75, functions[1])],
         variance: vec![0.0; 2],
         relative: vec![0.0; 4],
-        pools: vec![Pool { joules: 40.0, square: 0.625, functions: squares }, Pool::default()],
+        pools: vec![Pool { joules: 40.0, square: 0.625, functions: squares, samples: 0.0 }, Pool::default()],
         functions: by_function,
         columns: vec![Column { identified: true, bounds: (1.0, 1.0), group: None }; 2],
         ..certainty.domains[0].clone()
@@ -281,4 +281,34 @@ fn paths_of_one_column_share_its_energy() {
     assert!((one.ci95.0.as_joules() - 10.0 / times).abs() < 0.01, "{one:?}");
     let both = sure(&certainty, &[0, 1], 40);
     assert!(both.bounds.is_none() && (both.ci95.1 - both.ci95.0).as_uj() < 10, "{both:?}");
+}
+
+/// Ten of 40 J are a quarter of a column that 100 samples saw: √(0.25 · 0.75 / 100) · 40 J are open by which samples were whose, and beside these what call
+/// paths may differ by: the usual, or what the run shows.
+#[test]
+fn shares_of_a_column() {
+    let mut certainty = certainty(true);
+    let pool = Pool { joules: 40.0, square: 0.625, functions: 1e3, samples: 100.0 };
+    certainty.domains[0] = DomainCertainty {
+        energy: vec![vec![InColumn { square: 0.0625, ..in_column(0, 10.0) }]],
+        variance: vec![0.0],
+        relative: vec![0.0],
+        pools: vec![pool],
+        functions: [((0, 0), 10.0), ((0, 1), 30.0)].into(),
+        apart: Some(0.0),
+        ..certainty.domains[0].clone()
+    };
+    let half = |certainty: &Certainty| {
+        (sure(certainty, &[0], 10).ci95.1.as_joules() / 10.0).ln() * 10.0 / 1.1 / 1.959_964
+    };
+    let shares = 1600.0 * 0.25 * 0.75 / 100.0;
+    assert!((half(&certainty).powi(2) - shares).abs() < 1e-3, "{}", half(&certainty));
+    let mut of = |apart, samples| {
+        certainty.domains[0].apart = apart;
+        certainty.domains[0].pools[0].samples = samples;
+        half(&certainty).powi(2)
+    };
+    let usual = of(None, 0.0);
+    assert!(usual > 1.0 && (of(Some(0.09), 0.0) - usual / 4.0).abs() < 1e-3 * usual);
+    assert!((of(Some(0.09), 100.0) - usual / 4.0 - shares).abs() < 1e-3 * usual);
 }

@@ -144,7 +144,7 @@ impl Uncertainty {
             joules.get_mut(column).into_iter().for_each(|sum| *sum += energy.as_joules());
         }
         let number = |column: usize| Function::try_from(column).unwrap_or(Function::MAX);
-        let pool = |joules: &f64| Pool { joules: *joules, square: 0.0, functions: joules * joules };
+        let pool = |joules: &f64| Pool { joules: *joules, functions: joules * joules, ..Pool::default() };
         OwnerCertainty {
             seconds: vec![0.0; column_of.len()],
             variance: vec![0.0; column_of.len()],

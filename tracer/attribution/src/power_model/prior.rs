@@ -71,12 +71,14 @@ pub(crate) fn precision(tree: &PathTree, columns: &Columns, has_contended: bool)
     });
     let independent = independent(n, has_contended);
     let size = independent.nrows();
-    let covariance = DMatrix::from_fn(size, size, |c, d| {
-        let contended = if c >= n && d >= n { CONTENDED } else { 0.0 };
-        let of_column = if c >= n && c == d { CONTENDED_OF_COLUMN } else { 0.0 };
-        of_paths[(c % n, d % n)] + contended + of_column
-    });
+    let covariance = DMatrix::from_fn(size, size, |c, d| of_paths[(c % n, d % n)] + contended(n, c, d));
     covariance.cholesky().map_or(independent, |factor| factor.inverse())
+}
+
+/// What powers differ by while other CPUs are busy: of the columns behind the first `n`.
+pub(crate) fn contended(n: usize, c: usize, d: usize) -> f64 {
+    let contended = if c >= n && d >= n { CONTENDED } else { 0.0 };
+    contended + if c >= n && c == d { CONTENDED_OF_COLUMN } else { 0.0 }
 }
 
 /// The same where no path says anything of another.

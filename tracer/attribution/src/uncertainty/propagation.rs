@@ -11,6 +11,7 @@ use crate::power_model::paths::PathTree;
 use crate::split::by_power::PowerSplit;
 use crate::time::cpu_time::CpuTime;
 use crate::time::owners::{Owner, OwnerTime};
+use crate::uncertainty::apart;
 use crate::uncertainty::covariance::relative;
 use energy_trace_certainty::PLAUSIBLE;
 use energy_trace_model::profile::certainty::{Column, Function, Pool};
@@ -30,6 +31,8 @@ pub(crate) struct OwnerCertainty {
     pub(crate) functions: BTreeMap<(usize, Function), f64>,
     pub(crate) columns: Vec<Column>,
     pub(crate) pools: Vec<Pool>,
+    /// By how much call paths' powers differ (`apart`).
+    pub(crate) apart: Option<f64>,
     pub(crate) relative: Vec<f64>,
 }
 
@@ -65,7 +68,11 @@ pub(crate) fn certainty(basis: &Basis<'_>, of_owner: &[MicroJoules], seconds: Ve
         Some(split) => split.variance.clone(),
         None => multinomial(of_owner, &time.owners),
     };
-    let pools = pools(columns.len(), (&column, &square), of_owner, &functions);
+    let mut pools = pools(columns.len(), (&column, &square), of_owner, &functions);
+    if split.is_some() && !left_out.has(Part::TimesInIntervals) {
+        add_samples(&mut pools, &column, &time.owners);
+    }
+    let model = power_model.model().filter(|_| weighted);
     let charged = by_column(columns.len(), &column, learned_from);
     OwnerCertainty {
         variance: by_times(),
@@ -75,11 +82,8 @@ pub(crate) fn certainty(basis: &Basis<'_>, of_owner: &[MicroJoules], seconds: Ve
         functions,
         columns: columns_of(power_model, weighted),
         pools,
-        relative: power_model
-            .model()
-            .filter(|_| weighted)
-            .map(|model| relative(model, &charged, part))
-            .unwrap_or_default(),
+        apart: model.and_then(|model| apart::square(model, tree)),
+        relative: model.map(|model| relative(model, &charged, part)).unwrap_or_default(),
         seconds,
     }
 }
@@ -155,6 +159,14 @@ fn pools(
         pools.get_mut(column).into_iter().for_each(|pool| pool.functions += joules * joules);
     }
     pools
+}
+
+/// Adds to each column how many samples saw it.
+#[expect(clippy::cast_precision_loss, reason = "a count")]
+fn add_samples(pools: &mut [Pool], column: &[usize], owners: &[OwnerTime]) {
+    for (&column, owner) in column.iter().zip(owners) {
+        pools.get_mut(column).into_iter().for_each(|pool| pool.samples += owner.samples as f64);
+    }
 }
 
 /// The relative variance of a share p of n samples, (1 − p) / n p.

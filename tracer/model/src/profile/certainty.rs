@@ -29,6 +29,8 @@ pub struct DomainCertainty {
     pub pools: Vec<Pool>,
     /// Joules of each innermost function in each column.
     pub functions: BTreeMap<(usize, Function), f64>,
+    /// Variance of call paths' powers in parts of the square of their mean, as the run shows it; `None`: it does not.
+    pub apart: Option<f64>,
     /// Relative covariance of the columns' energies, row by row.
     pub relative: Vec<f64>,
     /// Standard deviation of the idle energy, in joules.
@@ -67,6 +69,8 @@ pub struct Pool {
     pub square: f64,
     /// Sum of the squares of the energies of innermost functions (J²).
     pub functions: f64,
+    /// How many samples saw them; 0 where these do not divide the energy.
+    pub samples: f64,
 }
 
 /// Energy that several calls have in equal parts, because nothing tells which of them asked for it.
