@@ -16,7 +16,7 @@ use crate::numerics::parallel::map;
 /// So often weights are corrected by what came of them; most are right after two or three.
 const ROUNDS: usize = 8;
 /// Fewer samples of a track do not show what is wrong half-way.
-const FEWEST_SAMPLES: usize = 30;
+const FEWEST_SAMPLES: usize = 5;
 /// A track of which less than this part is wrong half-way keeps its borders there.
 const LEAST_WRONG: f64 = 1e-3;
 /// No border is further from the middle than these weights put it: an owner has something next to each sample.
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(borders.part(8, 9), 0.5);
         borders.copy(9, 4);
         assert_eq!((borders.part(3, 9), borders.part(9, 4)), (borders.part(3, 4), 0.5));
-        assert_eq!(Borders::of(&[track(&samples, 7)]).part(3, 4), 0.5);
+        assert_eq!(Borders::of(&[track(&samples, 1)]).part(3, 4), 0.5);
         assert_eq!(Borders::of(&[]).part(3, 4), 0.5);
     }
 }
