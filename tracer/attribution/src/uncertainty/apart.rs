@@ -17,7 +17,7 @@ use crate::power_model::learn::Model;
 use crate::power_model::paths::{OTHER, PathId, PathTree};
 use crate::power_model::prior::contended;
 use energy_trace_certainty::{OF_CALLERS, OF_COLUMN, OF_FUNCTION};
-use nalgebra::{DMatrix, DVector};
+use nalgebra::{DMatrix, DVector, SymmetricEigen};
 use std::collections::BTreeMap;
 
 /// τ² before the run is looked at.
@@ -28,6 +28,8 @@ const LEAST: f64 = 0.1;
 /// τ is looked for in steps of so much, and so many of them.
 const STEP: f64 = 0.02;
 const STEPS: u32 = 125;
+/// So many steps are enough for any matrix of numbers.
+const MOST_STEPS: usize = 100_000;
 
 /// τ²; `None` where the target has no two columns.
 pub(crate) fn square(model: &Model, tree: &PathTree) -> Option<f64> {
@@ -95,11 +97,12 @@ impl Likelihood {
         let factor = (DMatrix::identity(size, size) + &gram * others).lu();
         let target = factor.solve(&(target - &gram * own.map(|own| 1.0 - own)))?;
         let gram = factor.solve(&gram)?;
-        let eigen = kernel.clone().symmetric_eigen();
+        let eigen = SymmetricEigen::try_new(kernel.clone(), f64::EPSILON, MOST_STEPS)?;
         let root =
             &eigen.eigenvectors * DMatrix::from_diagonal(&eigen.eigenvalues.map(|of| of.max(0.0).sqrt()));
         let of_gram = root.transpose() * &gram * &root;
-        let along = ((&of_gram + of_gram.transpose()) * 0.5).symmetric_eigen();
+        let symmetric = (&of_gram + of_gram.transpose()) * 0.5;
+        let along = SymmetricEigen::try_new(symmetric, f64::EPSILON, MOST_STEPS)?;
         let turned = (root * along.eigenvectors).transpose();
         Some(Self {
             known: along.eigenvalues.map(|of| of.max(0.0)),
@@ -158,6 +161,12 @@ mod tests {
         let own = DVector::from_element(20, 1.0);
         let of = Likelihood::of(equations, 11.0, &own, (&kernel, DMatrix::zeros(20, 20)));
         of.unwrap().square().sqrt()
+    }
+
+    /// What is no number says nothing, and ends.
+    #[test]
+    fn no_numbers() {
+        assert!(found(f64::NAN, 1.0, 0.1) > 0.5 && found(0.3, 1.0, 0.0) > 0.5);
     }
 
     /// What columns differ by is found, less what chance makes of it: also if each is the mean of four paths; where
