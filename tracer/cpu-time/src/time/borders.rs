@@ -90,57 +90,78 @@ fn between(left: &SamplePoint, right: &SamplePoint, part: f64) -> u64 {
     left.cpu_ns.saturating_add((way as f64 * part) as u64)
 }
 
+/// A track whose owners' weights are looked for. Owners are counted from the first; their numbers may be far apart.
+struct Fit<'a> {
+    track: &'a Track,
+    first: usize,
+    owners: Vec<usize>,
+    /// Nanoseconds of the track, and by owner what its samples stand for.
+    whole: f64,
+    due: Vec<f64>,
+}
+
 /// Weights with which each owner of a track has what its samples stand for.
 fn of_track(track: &Track, distances: &SampleDistances) -> Vec<(usize, f64)> {
-    if track.points.len() < FEWEST_SAMPLES {
-        return vec![];
-    }
     let owners = || track.points.iter().map(|point| point.owner as usize);
-    let (Some(first), Some(last)) = (owners().min(), owners().max()) else { return vec![] };
-    let whole = whole_ns(track);
-    let mut due = vec![0.0; last - first + 1];
-    owners().zip(distances.weights(track)).for_each(|(owner, ns)| due[owner - first] += ns);
-    let scale = whole / due.iter().sum::<f64>().max(f64::MIN_POSITIVE);
-    due.iter_mut().for_each(|due| *due *= scale);
-    let mut weights = vec![1.0; due.len()];
-    for round in 0..ROUNDS {
-        let found = times(track, first, &weights, whole);
-        let wrong: f64 = found.iter().zip(&due).map(|(found, due)| (found - due).abs()).sum();
-        if round == 0 && wrong < LEAST_WRONG * whole {
-            break;
+    let range = owners().min().zip(owners().max()).filter(|_| track.points.len() >= FEWEST_SAMPLES);
+    let Some((first, last)) = range else { return vec![] };
+    let (mut weights, mut due) = (vec![0.0; last - first + 1], vec![0.0; last - first + 1]);
+    let mut here = vec![];
+    for (owner, ns) in owners().map(|owner| owner - first).zip(distances.weights(track)) {
+        if weights[owner] == 0.0 {
+            weights[owner] = 1.0;
+            here.push(owner);
         }
-        for ((weight, found), due) in
-            weights.iter_mut().zip(found).zip(&due).filter(|((_, found), _)| *found > 0.0)
-        {
-            *weight = (*weight * due / found).clamp(WEIGHTS.0, WEIGHTS.1);
+        due[owner] += ns;
+    }
+    let whole = whole_ns(track);
+    let scale = whole / here.iter().map(|&owner| due[owner]).sum::<f64>().max(f64::MIN_POSITIVE);
+    here.iter().for_each(|&owner| due[owner] *= scale);
+    let fit = Fit { track, first, owners: here, whole, due };
+    fit.correct(&mut weights);
+    fit.owners.into_iter().map(|owner| (first + owner, weights[owner])).collect()
+}
+
+impl Fit<'_> {
+    /// Corrects weights until owners have their time.
+    fn correct(&self, weights: &mut [f64]) {
+        let mut found = vec![0.0; weights.len()];
+        for round in 0..ROUNDS {
+            self.owners.iter().for_each(|&owner| found[owner] = 0.0);
+            self.add_times(weights, &mut found);
+            let wrong: f64 = self.owners.iter().map(|&owner| (found[owner] - self.due[owner]).abs()).sum();
+            if round == 0 && wrong < LEAST_WRONG * self.whole {
+                break;
+            }
+            for &owner in self.owners.iter().filter(|owner| found[**owner] > 0.0) {
+                let weight = weights[owner] * self.due[owner] / found[owner];
+                weights[owner] = weight.clamp(WEIGHTS.0, WEIGHTS.1);
+            }
         }
     }
-    (first..).zip(weights).zip(due).filter(|(_, due)| *due > 0.0).map(|(weight, _)| weight).collect()
+
+    /// Adds nanoseconds of each owner with these weights.
+    #[expect(clippy::cast_precision_loss, reason = "times")]
+    fn add_times(&self, weights: &[f64], times: &mut [f64]) {
+        let at = |point: &SamplePoint| point.owner as usize - self.first;
+        let points = &self.track.points;
+        points.first().into_iter().zip(points.last()).for_each(|(one, last)| {
+            times[at(one)] += one.cpu_ns as f64;
+            times[at(last)] += self.whole - last.cpu_ns as f64;
+        });
+        for pair in points.windows(2) {
+            let (left, right) = (at(&pair[0]), at(&pair[1]));
+            let way = pair[1].cpu_ns.saturating_sub(pair[0].cpu_ns) as f64;
+            let of_left = way * part(weights[left], weights[right]);
+            times[left] += of_left;
+            times[right] += way - of_left;
+        }
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a time")]
 fn whole_ns(track: &Track) -> f64 {
     track.runs.iter().map(|run| run.span.ns()).sum::<u64>() as f64
-}
-
-/// Nanoseconds of each owner from the first on, with these weights.
-#[expect(clippy::cast_precision_loss, reason = "times")]
-fn times(track: &Track, first: usize, weights: &[f64], whole: f64) -> Vec<f64> {
-    let mut times = vec![0.0; weights.len()];
-    let at = |point: &SamplePoint| point.owner as usize - first;
-    let ends = track.points.first().into_iter().zip(track.points.last());
-    ends.for_each(|(one, last)| {
-        times[at(one)] += one.cpu_ns as f64;
-        times[at(last)] += whole - last.cpu_ns as f64;
-    });
-    for pair in track.points.windows(2) {
-        let (left, right) = (at(&pair[0]), at(&pair[1]));
-        let way = pair[1].cpu_ns.saturating_sub(pair[0].cpu_ns) as f64;
-        let of_left = way * part(weights[left], weights[right]);
-        times[left] += of_left;
-        times[right] += way - of_left;
-    }
-    times
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 //! the unseen ones as at least so long. So each function has the CPU time that it had, on average, whether it runs
 //! next to sleeps or not, and no sample counts for more than its surroundings where these are known.
 //!
-//! Leaves out to whom a moment belongs (`tracks`) and that a thread's whole time is known (`time_factors`).
+//! Leaves out to whom a moment belongs (`tracks`) and that a thread's whole time is known (`borders`).
 
 use super::tracks::Track;
 use energy_trace_model::clock::KtimeNs;
