@@ -99,7 +99,7 @@ const fn about(part: Part) -> (&'static [&'static str], usize) {
         Part::Birge => (&[], 15),
         Part::FluctuationInIntervals => (&[], 20),
         Part::WindowChain => (&[], 18),
-        Part::SharedPaths => (&["attribution/src/uncertainty/apart.rs"], 90),
+        Part::SharedPaths => (&["attribution/src/uncertainty/path_variance.rs"], 90),
         Part::TimesInIntervals => (&[], 90),
     }
 }

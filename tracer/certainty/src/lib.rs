@@ -19,7 +19,7 @@
 //! R: relative covariance of the columns' energies, from the covariance of the watts. v: variance by times that only samples saw; what
 //! one function of two has too much the other has too little, so that the variance of everything together is zero. A column
 //! may hold several call paths that the run does not tell apart; they share its energy by time, though each may draw more or less than the
-//! others (τ_p), and an innermost function more or less wherever it is called (τ_f); and which of its n_c samples were whose is chance. w_o: energy that was given in equal parts to several calls,
+//! others (τ_p), and an innermost function more or less wherever it is called (τ_f); and into which path each of its n_c samples fell is chance. w_o: energy that was given in equal parts to several calls,
 //! because nothing tells which of them asked, and of which S has the part p_o: it may all be one call's. Leaves out the sensor's own error, which no counter shows, and how much another run of the same program would differ.
 
 use energy_trace_model::collections::Fill as _;
@@ -47,6 +47,8 @@ pub const OF_FUNCTION: f64 = 0.12;
 pub const PLAUSIBLE: (f64, f64) = (0.1, 4.0);
 /// What call paths in one column may draw, where the run does not show it.
 const OF_PATH: f64 = OF_CALLERS + OF_COLUMN;
+/// All of it: 0.6 of the mean as a standard deviation.
+pub const OF_POWER: f64 = OF_PATH + OF_FUNCTION;
 /// An energy whose interval reaches further than this part of it is flagged: the run does not show it.
 const WIDE: f64 = 0.15;
 /// An interval reaches no more than so many times (e³) up and down.
@@ -239,10 +241,10 @@ impl<'a> Collector<'a> {
             pool.joules.powi(2) * apart
         };
         let believed = OF_PATH * self.pooled().map(square).sum::<f64>() + OF_FUNCTION * self.by_functions();
-        self.of.apart.map_or(believed, |apart| believed * apart / (OF_PATH + OF_FUNCTION))
+        self.of.path_variance.map_or(believed, |variance| believed * variance / OF_POWER)
     }
 
-    /// Variance by which samples of a column were whose.
+    /// Variance by chance: which path of a column a sample fell into.
     fn by_shares(&self) -> f64 {
         let shares = self.pooled().filter(|(_, pool, _)| pool.samples > 0.0);
         shares.map(|(_, pool, part)| pool.joules.powi(2) * part * (1.0 - part) / pool.samples).sum()

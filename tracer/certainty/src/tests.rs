@@ -283,8 +283,8 @@ fn paths_of_one_column_share_its_energy() {
     assert!(both.bounds.is_none() && (both.ci95.1 - both.ci95.0).as_uj() < 10, "{both:?}");
 }
 
-/// Ten of 40 J are a quarter of a column that 100 samples saw: √(0.25 · 0.75 / 100) · 40 J are open by which samples were whose, and beside these what call
-/// paths may differ by: the usual, or what the run shows.
+/// Ten of 40 J are a quarter of a column with 100 samples: by chance of sampling they are off by √(0.25 · 0.75 / 100) · 40 J, and besides by what call
+/// paths differ by: what is believed beforehand, or what the run shows.
 #[test]
 fn shares_of_a_column() {
     let mut certainty = certainty(true);
@@ -295,7 +295,7 @@ fn shares_of_a_column() {
         relative: vec![0.0],
         pools: vec![pool],
         functions: [((0, 0), 10.0), ((0, 1), 30.0)].into(),
-        apart: Some(0.0),
+        path_variance: Some(0.0),
         ..certainty.domains[0].clone()
     };
     let half = |certainty: &Certainty| {
@@ -303,8 +303,8 @@ fn shares_of_a_column() {
     };
     let shares = 1600.0 * 0.25 * 0.75 / 100.0;
     assert!((half(&certainty).powi(2) - shares).abs() < 1e-3, "{}", half(&certainty));
-    let mut of = |apart, samples| {
-        certainty.domains[0].apart = apart;
+    let mut of = |variance, samples| {
+        certainty.domains[0].path_variance = variance;
         certainty.domains[0].pools[0].samples = samples;
         half(&certainty).powi(2)
     };

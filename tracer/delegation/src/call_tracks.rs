@@ -77,9 +77,8 @@ impl Refiner<'_> {
                     own.push((track, here));
                 }
                 _ => {
-                    let owners =
-                        |own: &mut Self, time: &mut CpuTime, _, owner, span| own.stretches(owner, span, time);
-                    self.add_segments(&track, true, time, owners);
+                    let owners = |own: &mut Self, _, owner, span| own.stretches(owner, span, time);
+                    self.add_segments(&track, true, owners);
                     self.by_sample(track, time);
                 }
             }
@@ -160,22 +159,21 @@ impl Refiner<'_> {
         &mut self,
         track: &Track,
         several: bool,
-        time: &mut CpuTime,
-        mut owners: impl FnMut(&mut Self, &mut CpuTime, usize, OwnerId, Span) -> Vec<(OwnerId, Span)>,
+        mut owners: impl FnMut(&mut Self, usize, OwnerId, Span) -> Vec<(OwnerId, Span)>,
     ) {
         self.by_call.threads.insert(track.thread);
         // Where runs are not shared, borders are those of the thread.
         if !several {
-            time.borders.add(track);
+            self.borders.add(track);
         }
         let mut parts = vec![];
         for (number, run) in track.runs.iter().enumerate() {
             let samples = track.sharing(run, several);
-            let border = |one: &SamplePoint, next: &SamplePoint| time.borders.between(one, next);
+            let border = |one: &SamplePoint, next: &SamplePoint| self.borders.between(one, next);
             track.owned_parts(run, samples, border, &mut parts);
             for (part, owner) in parts.drain(..) {
                 let segment = |(owner, span)| Segment { cpu: run.cpu, span, owner };
-                let segments = owners(self, time, number, owner, part).into_iter().map(segment);
+                let segments = owners(self, number, owner, part).into_iter().map(segment);
                 self.by_call.segments.extend(segments);
             }
         }
@@ -223,7 +221,7 @@ impl Refiner<'_> {
         let spans: Vec<Span> = runs.iter().map(|run| run.span).collect();
         let (thread, unseen, ends) = (track.thread, track.unseen, track.ends.clone());
         let of_call = Track { thread, runs, points, ends, unseen };
-        self.add_segments(&of_call, several, time, |own, time, number, owner, span| {
+        self.add_segments(&of_call, several, |own, number, owner, span| {
             vec![(own.of_set(owner, (track, spans[number]), sets[number], time), span)]
         });
         time.add_track(of_call, |time, points, (position, run), span, mut ends| {

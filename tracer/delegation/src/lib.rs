@@ -37,6 +37,7 @@ mod thread_activity;
 use crate::call_tracks::ByCall;
 use energy_trace_counters::Span;
 use energy_trace_cpu_time::numerics::parallel::both;
+use energy_trace_cpu_time::time::borders::Borders;
 use energy_trace_cpu_time::time::compact_slices::InterSampleSlices;
 use energy_trace_cpu_time::time::cpu_time::CpuTime;
 use energy_trace_cpu_time::time::launchers::Launchers;
@@ -94,10 +95,10 @@ pub struct Logical {
 pub fn refine(recording: &Recording, sampled: SampledTime, span: Span) -> (CpuTime, Delegation) {
     let threads = Threads::of(recording, span);
     let SampledTime { segments, owners, certain, tracks, borders, overlaps } = sampled;
-    let mut refiner =
-        Refiner::new(RequesterIndex::new(recording, &threads), &recording.requests.waits, &owners);
+    let requesters = RequesterIndex::new(recording, &threads);
+    let mut refiner = Refiner::new(requesters, &recording.requests.waits, &owners, borders);
     let mut time =
-        CpuTime { segments, owners, borders, slices: InterSampleSlices::default(), points: vec![], overlaps };
+        CpuTime { segments, owners, slices: InterSampleSlices::default(), points: vec![], overlaps };
     refiner.cut_segments(&certain, &mut time);
     refiner.recount_samples(&recording.samples, &mut time);
     let (seen, ()) = both(|| seen(&recording.samples), || refiner.add_tracks(&certain, tracks, &mut time));
@@ -136,11 +137,18 @@ struct Refiner<'a> {
     base_of: HashMap<OwnerId, OwnerId>,
     set_ids: HashMap<Vec<Vec<RequestHop>>, SetId>,
     by_call: ByCall,
+    /// Where the time of samples ends.
+    borders: Borders,
     delegation: Delegation,
 }
 
 impl<'a> Refiner<'a> {
-    fn new(requesters: RequesterIndex<'a>, waits: &'a [Wait], owners: &[OwnerTime]) -> Self {
+    fn new(
+        requesters: RequesterIndex<'a>,
+        waits: &'a [Wait],
+        owners: &[OwnerTime],
+        borders: Borders,
+    ) -> Self {
         let role = |owner: &OwnerTime| match owner.owner {
             Owner::Target(thread, stack) => requesters.role(thread, stack),
             Owner::Other | Owner::Background(_) => Role::Own,
@@ -157,6 +165,7 @@ impl<'a> Refiner<'a> {
             base_of,
             set_ids,
             by_call: ByCall::default(),
+            borders,
             delegation: Delegation::default(),
         }
     }
@@ -168,6 +177,9 @@ impl<'a> Refiner<'a> {
     /// Cuts segments where the answer changes; most are one owner's before and after. Where nobody was
     /// looking nobody knows for whom a thread worked, and where it slept next says nothing of seconds before.
     fn cut_segments(&mut self, certain: &[Segment], time: &mut CpuTime) {
+        if self.roles.iter().all(|role| *role == Role::Own) {
+            return;
+        }
         let place = |segment: &Segment| (segment.cpu, segment.span);
         let certain: HashSet<(CpuId, Span)> = certain.iter().map(place).collect();
         let mut segments = std::mem::take(&mut time.segments);
@@ -286,7 +298,7 @@ impl<'a> Refiner<'a> {
             self.delegation.of_owner.resize(number, None);
             self.delegation.of_owner.push(Some(set));
             self.base_of.insert(id, owner);
-            time.borders.copy(id, owner);
+            self.borders.copy(id, owner);
             id
         })
     }

@@ -72,7 +72,7 @@ fn of_domain(result: &DomainResult, rows: &[Vec<(OwnerId, f64)>]) -> DomainCerta
         columns: of.columns.clone(),
         pools: of.pools.clone(),
         functions: of.functions.clone(),
-        apart: of.apart,
+        path_variance: of.path_variance,
         relative: of.relative.clone(),
         idle_joules: result.metered.idle_joules,
         measured_joules: Some(result.row.measured.as_joules()),

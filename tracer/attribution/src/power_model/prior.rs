@@ -15,7 +15,7 @@ use super::carried::{Known, Power};
 use super::columns::Columns;
 use super::paths::{PathId, PathTree};
 use crate::numerics::normal_equations::NormalEquations;
-use energy_trace_certainty::{OF_CALLERS, OF_COLUMN, OF_FUNCTION};
+use energy_trace_certainty::{OF_CALLERS, OF_COLUMN, OF_FUNCTION, OF_POWER};
 use nalgebra::DMatrix;
 
 /// Variances in parts of the square of the mean, as those of `energy_trace_certainty`, which are 0.36 in all,
@@ -84,7 +84,7 @@ pub(crate) fn contended(n: usize, c: usize, d: usize) -> f64 {
 /// The same where no path says anything of another.
 pub(crate) fn independent(columns: usize, has_contended: bool) -> DMatrix<f64> {
     let size = if has_contended { 2 * columns } else { columns };
-    DMatrix::identity(size, size) / (OF_COLUMN + OF_FUNCTION + OF_CALLERS)
+    DMatrix::identity(size, size) / OF_POWER
 }
 
 /// How many callers two paths have in common, beside how many they have; all for one and the same column.

@@ -11,8 +11,8 @@ use crate::power_model::paths::PathTree;
 use crate::split::by_power::PowerSplit;
 use crate::time::cpu_time::CpuTime;
 use crate::time::owners::{Owner, OwnerTime};
-use crate::uncertainty::apart;
 use crate::uncertainty::covariance::relative;
+use crate::uncertainty::path_variance;
 use energy_trace_certainty::PLAUSIBLE;
 use energy_trace_model::profile::certainty::{Column, Function, Pool};
 use energy_trace_model::units::MicroJoules;
@@ -31,8 +31,8 @@ pub(crate) struct OwnerCertainty {
     pub(crate) functions: BTreeMap<(usize, Function), f64>,
     pub(crate) columns: Vec<Column>,
     pub(crate) pools: Vec<Pool>,
-    /// By how much call paths' powers differ (`apart`).
-    pub(crate) apart: Option<f64>,
+    /// Variance of call paths' powers, in parts of the square of their mean; `None` where the run does not show it.
+    pub(crate) path_variance: Option<f64>,
     pub(crate) relative: Vec<f64>,
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn certainty(basis: &Basis<'_>, of_owner: &[MicroJoules], seconds: Ve
         functions,
         columns: columns_of(power_model, weighted),
         pools,
-        apart: model.and_then(|model| apart::square(model, tree)),
+        path_variance: model.and_then(|model| path_variance::estimate(model, tree)),
         relative: model.map(|model| relative(model, &charged, part)).unwrap_or_default(),
         seconds,
     }
@@ -223,7 +223,6 @@ mod tests {
     use crate::power_model::learn::{Model, PowerModel};
     use crate::power_model::tests::toy::{Toy, flat_tree};
     use crate::tests::vectors::near;
-    use crate::time::borders::Borders;
     use crate::time::compact_slices::InterSampleSlices;
     use crate::time::cpu_time::CpuTime;
     use crate::time::owners::{Owner, OwnerTime};
@@ -318,7 +317,6 @@ mod tests {
         let time = CpuTime {
             segments: vec![],
             owners: vec![owner; 2],
-            borders: Borders::default(),
             slices: InterSampleSlices::default(),
             points: vec![],
             overlaps: 0,

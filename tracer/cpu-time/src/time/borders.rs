@@ -64,30 +64,26 @@ impl Borders {
     }
 
     /// The part of the way from one sample to the next that is the first one's.
-    pub fn part(&self, left: OwnerId, right: OwnerId) -> f64 {
+    fn part(&self, left: OwnerId, right: OwnerId) -> f64 {
         part(self.weight(left), self.weight(right))
     }
 
     /// A track's CPU time where that of a sample ends and that of the next one begins, in nanoseconds.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a time"
+    )]
     pub fn between(&self, left: &SamplePoint, right: &SamplePoint) -> u64 {
-        between(left, right, self.part(left.owner, right.owner))
+        let way = right.cpu_ns.saturating_sub(left.cpu_ns);
+        left.cpu_ns.saturating_add((way as f64 * self.part(left.owner, right.owner)) as u64)
     }
 }
 
+/// The same, by their weights.
 fn part(left: f64, right: f64) -> f64 {
     left / (left + right)
-}
-
-/// The CPU time at this part of the way from one sample to the next.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a time"
-)]
-fn between(left: &SamplePoint, right: &SamplePoint, part: f64) -> u64 {
-    let way = right.cpu_ns.saturating_sub(left.cpu_ns);
-    left.cpu_ns.saturating_add((way as f64 * part) as u64)
 }
 
 /// A track whose owners' weights are looked for. Owners are counted from the first; their numbers may be far apart.

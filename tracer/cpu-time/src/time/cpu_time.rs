@@ -3,7 +3,6 @@
 //! Made by `delegation::refine` of what samples show (`slices::SampledTime`). Leaves out what was probably
 //! done between samples.
 
-use super::borders::Borders;
 use super::compact_slices::InterSampleSlices;
 use super::inter_sample::{Ends, NO_GAP, SamplePoint, TrackRun};
 use super::owners::{OwnerTime, Segment};
@@ -20,8 +19,6 @@ pub struct CpuTime {
     pub segments: Vec<Segment>,
     /// Owners; the first is `Owner::Other`.
     pub owners: Vec<OwnerTime>,
-    /// Where the time of samples ends.
-    pub borders: Borders,
     /// The same time between neighbouring samples, ordered by CPU and start.
     pub slices: InterSampleSlices,
     /// Samples that fell into slices, by track and time.

@@ -65,7 +65,6 @@ impl Cpus {
 #[cfg(test)]
 mod tests {
     use super::{CpuId, Cpus, Recording, Scope, SocketId};
-    use crate::time::borders::Borders;
     use crate::time::compact_slices::InterSampleSlices;
     use crate::time::cpu_time::CpuTime;
     use crate::time::owners::Segment;
@@ -117,7 +116,6 @@ mod tests {
         };
         let segments = vec![segment(0, 0, 9), segment(7, 2, 7), segment(8, 4, 7)];
         let time = CpuTime {
-            borders: Borders::default(),
             segments,
             owners: vec![],
             slices: InterSampleSlices::default(),

@@ -61,7 +61,7 @@ impl Track {
     }
 
     /// These, the one before them and the one behind them.
-    pub fn around(&self, run: &TrackRun) -> &[SamplePoint] {
+    pub(super) fn around(&self, run: &TrackRun) -> &[SamplePoint] {
         let Range { start, end } = self.positions(run);
         self.points.get(start.saturating_sub(1)..self.points.len().min(end + 1)).unwrap_or_default()
     }

@@ -30,7 +30,7 @@ pub struct DomainCertainty {
     /// Joules of each innermost function in each column.
     pub functions: BTreeMap<(usize, Function), f64>,
     /// Variance of call paths' powers in parts of the square of their mean, as the run shows it; `None`: it does not.
-    pub apart: Option<f64>,
+    pub path_variance: Option<f64>,
     /// Relative covariance of the columns' energies, row by row.
     pub relative: Vec<f64>,
     /// Standard deviation of the idle energy, in joules.

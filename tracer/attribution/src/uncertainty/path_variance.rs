@@ -16,14 +16,12 @@ use crate::power_model::columns::Columns;
 use crate::power_model::learn::Model;
 use crate::power_model::paths::{OTHER, PathId, PathTree};
 use crate::power_model::prior::contended;
-use energy_trace_certainty::{OF_CALLERS, OF_COLUMN, OF_FUNCTION};
+use energy_trace_certainty::{OF_CALLERS, OF_COLUMN, OF_FUNCTION, OF_POWER};
 use nalgebra::{DMatrix, DVector, SymmetricEigen};
 use std::collections::BTreeMap;
 
-/// τ² before the run is looked at.
-const BEFORE: f64 = OF_CALLERS + OF_COLUMN + OF_FUNCTION;
-/// No program's paths are taken to draw alike to less than this: columns that do say little of what is in them (the
-/// least tenth with which nothing is far off in JAX, where all draw alike).
+/// τ is never taken to be less: columns that draw the same say little of the paths within them (the least tenth with
+/// which no node of JAX is far, where all draw alike).
 const LEAST: f64 = 0.1;
 /// τ is looked for in steps of so much, and so many of them.
 const STEP: f64 = 0.02;
@@ -32,43 +30,43 @@ const STEPS: u32 = 125;
 const MOST_STEPS: usize = 100_000;
 
 /// τ²; `None` where the target has no two columns.
-pub(crate) fn square(model: &Model, tree: &PathTree) -> Option<f64> {
+pub(crate) fn estimate(model: &Model, tree: &PathTree) -> Option<f64> {
     let is_own: Vec<bool> =
         model.columns.paths.iter().map(|&path| !tree.upwards(path).any(|path| path == OTHER)).collect();
     if is_own.iter().filter(|own| **own).count() < 2 {
         return None;
     }
     let (n, size) = (is_own.len(), model.design.columns);
-    let alike = alike(&model.columns, tree);
+    let of_paths = covariance(&model.columns, tree);
     let kernel = DMatrix::from_fn(size, size, |c, d| {
-        if is_own[c % n] && is_own[d % n] { alike[(c % n, d % n)] } else { 0.0 }
+        if is_own[c % n] && is_own[d % n] { of_paths[(c % n, d % n)] } else { 0.0 }
     });
     let others = DMatrix::from_fn(size, size, |c, d| {
-        let free = if c % n == d % n && !is_own[c % n] { BEFORE } else { 0.0 };
+        let free = if c % n == d % n && !is_own[c % n] { OF_POWER } else { 0.0 };
         free + contended(n, c, d)
     });
     let own = DVector::from_fn(size, |c, _| if is_own[c % n] { 1.0 } else { 0.0 });
     Likelihood::of(model.fit.observed(&model.design), model.fit.mean, &own, (&kernel, others))
-        .map(|of| of.square())
+        .map(|of| of.mean())
 }
 
 /// The covariance of columns' powers that τ² = 1 makes, in parts of w̄².
-fn alike(columns: &Columns, tree: &PathTree) -> DMatrix<f64> {
-    let mut alike = DMatrix::zeros(columns.len(), columns.len());
+fn covariance(columns: &Columns, tree: &PathTree) -> DMatrix<f64> {
+    let mut covariance = DMatrix::zeros(columns.len(), columns.len());
     let mut functions: BTreeMap<Option<u32>, BTreeMap<usize, f64>> = BTreeMap::new();
     for path in (0..tree.len()).filter_map(|path| PathId::try_from(path).ok()) {
         let (column, part) = (columns.of_path(path) as usize, columns.part(path));
         if part > 0.0 && column < columns.len() {
-            alike[(column, column)] += part * part * (OF_CALLERS + OF_COLUMN) / BEFORE;
+            covariance[(column, column)] += part * part * (OF_CALLERS + OF_COLUMN) / OF_POWER;
             *functions.entry(tree.function(path)).or_default().entry(column).or_default() += part;
         }
     }
     for parts in functions.values() {
         for (&c, one) in parts {
-            parts.iter().for_each(|(&d, other)| alike[(c, d)] += one * other * OF_FUNCTION / BEFORE);
+            parts.iter().for_each(|(&d, other)| covariance[(c, d)] += one * other * OF_FUNCTION / OF_POWER);
         }
     }
-    alike
+    covariance
 }
 
 /// What windows say of τ, along directions in which they say it independently.
@@ -124,23 +122,23 @@ impl Likelihood {
     }
 
     /// The mean of τ².
-    fn square(&self) -> f64 {
+    fn mean(&self) -> f64 {
         let squares: Vec<f64> = (0..=STEPS).map(|step| (f64::from(step) * STEP).max(LEAST).powi(2)).collect();
         let logs: Vec<f64> =
-            squares.iter().map(|square| self.log(*square) - square / (2.0 * BEFORE)).collect();
+            squares.iter().map(|square| self.log(*square) - square / (2.0 * OF_POWER)).collect();
         let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let weights = logs.iter().map(|log| (log - most).exp());
         let sums = squares
             .iter()
             .zip(weights)
             .fold((0.0, 0.0), |(sum, all), (square, weight)| (sum + square * weight, all + weight));
-        Some(sums.0 / sums.1).filter(|square| square.is_finite()).unwrap_or(BEFORE)
+        Some(sums.0 / sums.1).filter(|square| square.is_finite()).unwrap_or(OF_POWER)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{BEFORE, Columns, DMatrix, DVector, LEAST, Likelihood, NormalEquations, alike};
+    use super::{Columns, DMatrix, DVector, LEAST, Likelihood, NormalEquations, OF_POWER, covariance};
     use crate::power_model::tests::toy::flat_tree;
     use crate::tests::vectors::near;
 
@@ -160,7 +158,7 @@ mod tests {
         let kernel = DMatrix::identity(20, 20) / paths;
         let own = DVector::from_element(20, 1.0);
         let of = Likelihood::of(equations, 11.0, &own, (&kernel, DMatrix::zeros(20, 20)));
-        of.unwrap().square().sqrt()
+        of.unwrap().mean().sqrt()
     }
 
     /// What is no number says nothing, and ends.
@@ -174,7 +172,7 @@ mod tests {
     #[test]
     fn known_variances() {
         near(&[found(0.3, 1.0, 0.05), found(0.3, 4.0, 0.05)], &[0.30, 0.30], 0.04);
-        near(&[found(0.0, 1.0, 0.02), found(0.0, 1.0, 50.0)], &[LEAST, BEFORE.sqrt()], 0.02);
+        near(&[found(0.0, 1.0, 0.02), found(0.0, 1.0, 50.0)], &[LEAST, OF_POWER.sqrt()], 0.02);
     }
 
     /// Columns of paths of one half and two quarters and of one alone, whose functions all differ.
@@ -182,7 +180,7 @@ mod tests {
     fn columns_are_means() {
         let mut columns = Columns::of_paths(vec![1, 5], vec![0, 0, 0, 0, 0, 1]);
         columns.set_parts(vec![0.0, 0.0, 0.5, 0.25, 0.25, 1.0]);
-        let found = alike(&columns, &flat_tree(4));
+        let found = covariance(&columns, &flat_tree(4));
         near(found.as_slice(), &[0.375, 0.0, 0.0, 1.0], 1e-12);
     }
 }
